@@ -1,4 +1,6 @@
+import { availableParallelism } from 'node:os';
 import { defineConfig } from 'vitest/config';
+import { LongestFirst } from './test/harness/longest-first.ts';
 
 /** What is waited for comes at once on a machine that does nothing else. */
 const expect = { poll: { timeout: 30_000, interval: 20 } };
@@ -10,8 +12,9 @@ const expect = { poll: { timeout: 30_000, interval: 20 } };
  */
 export default defineConfig({
   test: {
-    // Tests wait for disks and sockets as much as they compute: one core left free would be one wasted.
-    maxWorkers: '100%',
+    // Tests wait for disks, sockets and seconds as much as they compute.
+    maxWorkers: Math.ceil(availableParallelism() * 1.5),
+    sequence: { sequencer: LongestFirst },
     projects: [
       {
         test: {

@@ -5,7 +5,7 @@ import { createProgram } from '../src/cli/program.ts';
 import { documentsOf } from '../src/cli/reference/documents.ts';
 import { treeOf } from '../src/cli/reference/tree.ts';
 import { processTerminal } from '../src/cli/terminal.ts';
-import { jsonSchemaText } from '../src/config/json-schema.ts';
+import { jsonSchemaText } from '../src/config/schema.ts';
 
 const program = await createProgram({
   version: '',

@@ -52,7 +52,7 @@ export interface DaemonOptions {
 export async function startPostern(options: DaemonOptions = {}): Promise<Daemon> {
   const { deliverTo, mailHosts, takesMail = false, seals = true } = options;
   const folder = await mkdtemp(join(tmpdir(), 'postern-bench-'));
-  const dns = await startDnsServer({ records: [] });
+  const dns = await startDnsServer([]);
   const ports = { port: await freePort(), smtpPort: await freePort() };
   const place = { folder, ...ports, dns: dns.address, deliverTo, mailPort: mailHosts?.port, takesMail, seals };
   await writeProject(folder);

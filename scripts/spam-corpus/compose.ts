@@ -1,8 +1,8 @@
 /** Makes one submission of a kit: a text of its slots, a sender, and a form's fields. */
-import type { Kit, Label, Language, Part } from './kits.ts';
+import { poolOf, type Kit, type Label, type Language, type Part } from './kits.ts';
 import { layoutOf } from './layouts.ts';
-import { honestLink, spamDomain, spamLink } from './links.ts';
-import { createSender, fillDigits, gibberish, inventedDomain, poolOf, type Sender } from './senders.ts';
+import { honestLink, inventedDomain, spamDomain, spamLink } from './links.ts';
+import { createSender, type Sender } from './senders.ts';
 import type { Random } from './random.ts';
 
 export interface Sample {
@@ -25,7 +25,7 @@ interface Context {
 /** One submission. */
 export function compose(random: Random, language: Language, kit: Kit): Sample {
   const sender = createSender(random, language, kit);
-  const context = { random, language, kit, sender, site: inventedDomain(random, language.code) };
+  const context = { random, language, kit, sender, site: inventedDomain(random, language) };
   const message = messageOf(context);
   const subject = kit.subjects.length === 0 ? undefined : fill(context, random.pick(kit.subjects));
   const own = kit.fields.map(([name, values]) => [name, fill(context, random.pick(values))] as const);
@@ -50,6 +50,8 @@ function messageOf(context: Context): string | undefined {
       text = `${text}${outer}${fill(context, random.pick(poolOf(language, 'bye', kit)))}${signed}`;
     }
   }
+  // People send links too, of what they write about.
+  if (kit.label === 'ham' && text.length > 60 && random.chance(0.06)) text += `\n${honestLink(random, language)}`;
   return kit.flags.has('mixed') ? mixAlphabets(random, text) : carelessly(random, text);
 }
 
@@ -112,17 +114,17 @@ function valueOf({ random, language, kit, sender, site }: Context, name: string)
     case 'owncompany':
       return random.pick(poolOf(language, 'company', kit));
     case 'hlink':
-      return honestLink(random, language.code);
+      return honestLink(random, language);
     case 'link':
     case 'url':
     case 'bare':
     case 'short':
     case 'free':
-      return spamLink(random, name, kit);
+      return spamLink(random, language, { kit, kind: name });
     case 'bb':
-      return `[url=${spamLink(random, 'url', kit)}]${random.pick([gibberish(random), spamDomain(random, kit), '>>>', 'click'])}[/url]`;
+      return `[url=${spamLink(random, language, { kit, kind: 'url' })}]${random.pick([random.gibberish(), spamDomain(random, language, kit), '>>>', 'click'])}[/url]`;
     case 'domain':
-      return spamDomain(random, kit);
+      return spamDomain(random, language, kit);
     case 'n':
       return String(random.between(2, 9));
     case 'nn':
@@ -151,11 +153,11 @@ function valueOf({ random, language, kit, sender, site }: Context, name: string)
     case 'year':
       return String(random.between(2019, 2027));
     case 'order':
-      return fillDigits(random, random.pick(['#####', '######', 'A-####', 'R#######', '2026-####', 'DE#####']));
+      return random.digits(random.pick(['#####', '######', 'A-####', 'R#######', '2026-####', 'DE#####']));
     case 'gib':
-      return gibberish(random);
+      return random.gibberish();
     case 'wallet':
-      return `${random.pick(['bc1q', '1', '3', '0x', 'T'])}${gibberish(random, 34)}`;
+      return `${random.pick(['bc1q', '1', '3', '0x', 'T'])}${random.gibberish(34)}`;
     default:
       throw new Error(`${kit.id}: {${name}} has no value.`);
   }

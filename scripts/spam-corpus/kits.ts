@@ -39,15 +39,25 @@ const FLAGS = new Set(['bare', 'random', 'mixed']);
 
 /** All languages, in the order of their codes. */
 export function readLanguages(): Language[] {
+  const common = readKits('common', readFileSync(join(import.meta.dirname, 'common.txt'), 'utf8'));
   const folder = join(import.meta.dirname, 'kits');
   const files = readdirSync(folder).filter((name) => name.endsWith('.txt'));
-  return files.sort().map((name) => readLanguage(basename(name, '.txt'), readFileSync(join(folder, name), 'utf8')));
+  return files.sort().map((name) => {
+    const { code, pools, kits } = readKits(basename(name, '.txt'), readFileSync(join(folder, name), 'utf8'));
+    return { code, pools: new Map([...common.pools, ...pools]), kits };
+  });
 }
 
-/** The entries of a list that this part may use: so that no greeting and no name stands in both. */
-export function ofPart(entries: readonly string[], part: Part): readonly string[] {
-  if (entries.length < TEST_EVERY) return entries;
-  return entries.filter((_, index) => partAt(index) === part);
+/** A list that both parts use, as that of providers of mailboxes. */
+export function listOf(language: Language, name: string): readonly string[] {
+  const list = language.pools.get(name);
+  if (list === undefined) throw new Error(`${language.code}.txt has no list ${name}.`);
+  return list;
+}
+
+/** The entries of a list that a kit's part may use: so that no greeting and no name stands in both. */
+export function poolOf(language: Language, name: string, { part }: Pick<Kit, 'part'>): readonly string[] {
+  return listOf(language, name).filter((_, index) => partAt(index) === part);
 }
 
 function partAt(index: number): Part {
@@ -64,14 +74,14 @@ interface DraftKit {
   readonly variants: Slot[][];
 }
 
-function readLanguage(code: string, text: string): Language {
+function readKits(code: string, text: string): Language {
   const pools = new Map<string, string[]>();
   const kits: DraftKit[] = [];
   for (const [index, raw] of text.split('\n').entries()) {
     const line = raw.trim();
     if (line === '' || line.startsWith('#')) continue;
     function fault(message: string): Error {
-      return new Error(`kits/${code}.txt, line ${index + 1}: ${message}`);
+      return new Error(`${code}.txt, line ${index + 1}: ${message}`);
     }
     const [, mark = '', rest = ''] = /^([%=sf?~-])(?: +(.*))?$/.exec(line) ?? [];
     const kit = kits.at(-1);

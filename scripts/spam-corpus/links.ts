@@ -1,156 +1,99 @@
 /** Addresses of pages, as honest people and as spammers write them; all invented. */
-import type { Kit } from './kits.ts';
-import { fillDigits, gibberish, inventedDomain } from './senders.ts';
+import { listOf, poolOf, type Kit, type Language } from './kits.ts';
 import type { Random } from './random.ts';
 
-const SPAM_WORDS: Readonly<Record<Kit['part'], readonly string[]>> = {
-  train: ['best', 'fast', 'mega', 'vip', 'top', 'lucky', 'crypto', 'rank', 'boost', 'bonus', 'cash', 'deal', 'win', 'seo', 'lux', 'trade', 'smart', 'get', 'my', 'now', 'bet', 'pharm', 'date'],
-  test: ['super', 'quick', 'gold', 'prime', 'spin', 'coin', 'web', 'leads', 'money', 'offer', 'love', 'click', 'hub', 'zone', 'pills'],
-}; // prettier-ignore
-const SPAM_TLDS = [
-  'com',
-  'com',
-  'com',
-  'net',
-  'org',
-  'ru',
-  'xyz',
-  'top',
-  'shop',
-  'online',
-  'site',
-  'club',
-  'info',
-  'live',
-  'io',
-  'pro',
-  'biz',
-  'icu',
-  'cfd',
-  'sbs',
-  'click',
-  'store',
-  'vip',
-  'su',
-];
-const SHORTENERS = [
-  'bit.ly',
-  'tinyurl.com',
-  'cutt.ly',
-  'is.gd',
-  't.ly',
-  'rb.gy',
-  'shorturl.at',
-  's.id',
-  'ow.ly',
-  'clck.ru',
-  'v.gd',
-  'goo.su',
-];
+/** A business's domain. */
+export function inventedDomain(random: Random, language: Language): string {
+  const words = listOf(language, 'honest-word');
+  const tlds = listOf(language, random.chance(0.9) ? 'tld' : 'new-tld');
+  return `${random.pick(words)}${random.pick(['', '', '-'])}${random.pick(words)}.${random.pick(tlds)}`;
+}
 
-/** A link that spam carries, of this kind. */
-export function spamLink(random: Random, kind: string, kit: Kit): string {
+/** A link that an honest message carries: of a business, or of the same hosts that spammers like. */
+export function honestLink(random: Random, language: Language): string {
+  const domain = inventedDomain(random, language);
+  const page = random.pick(listOf(language, 'honest-page'));
+  return random.pick([
+    `https://${domain}/${page}`,
+    `https://www.${domain}/${page}`,
+    `http://${domain}/${page}`,
+    `http://www.${domain}`,
+    `www.${domain}/${page}`,
+    domain,
+    hostedLink(random, language),
+    hostedLink(random, language),
+  ]);
+}
+
+function hostedLink(random: Random, language: Language): string {
+  const [one, two] = [random.pick(listOf(language, 'honest-word')), random.between(2, 99)];
+  const id = random.slug(11);
+  return random.pick([
+    `https://youtu.be/${id}`,
+    `https://drive.google.com/file/d/${id}${id}/view?usp=sharing`,
+    `https://www.dropbox.com/s/${id}/photos.zip?dl=0`,
+    `https://github.com/acme/shop/issues/${random.between(3, 900)}`,
+    `https://maps.app.goo.gl/${id}`,
+    `https://www.linkedin.com/in/${id.toLowerCase()}`,
+    `https://imgur.com/a/${id}`,
+    `https://we.tl/t-${id}`,
+    `https://docs.google.com/document/d/1${id}${id}/edit`,
+    `https://docs.google.com/forms/d/e/1FAIpQL${id}${id}/viewform`,
+    `https://sites.google.com/view/${one}-${two}`,
+    `https://${one}${two}.wordpress.com`,
+    `https://${one}${two}.netlify.app`,
+    `https://wa.me/${random.digits('###########')}`,
+    `https://t.me/${one}_${two}`,
+    `https://bit.ly/${id.slice(0, 7)}`,
+    `https://www.instagram.com/p/${id}/`,
+    `https://www.facebook.com/${one}${two}`,
+    `https://www.amazon.com/dp/B0${id.toUpperCase().slice(0, 8)}`,
+    `https://www.booking.com/hotel/${one}.html`,
+  ]);
+}
+
+/** A link that spam carries: `url`, `bare` (no scheme), `short`, `free` (a free host), or any of them. */
+export function spamLink(random: Random, language: Language, { kit, kind }: { kit: Kit; kind: string }): string {
   switch (kind) {
     case 'bare':
-      return `${random.chance(0.3) ? 'www.' : ''}${spamDomain(random, kit)}${random.chance(0.4) ? path(random) : ''}`;
+      return `${random.pick(['www.', '', ''])}${spamDomain(random, language, kit)}${random.chance(0.4) ? spamPath(random, language) : ''}`;
     case 'short':
-      return `${random.pick(['https://', 'https://', ''])}${random.pick(SHORTENERS)}/${slug(random, random.between(4, 8))}`;
+      return `${random.pick(['https://', 'https://', ''])}${random.pick(listOf(language, 'shortener'))}/${random.slug(random.between(4, 8))}`;
     case 'free':
-      return freeHost(random, kit);
-    case 'url':
-      return `${random.pick(['https://', 'https://', 'http://', 'https://www.'])}${spamDomain(random, kit)}${random.chance(0.7) ? path(random) : '/'}`;
+      return freeHost(random, language, kit);
+    case 'url': {
+      const start = random.pick(['https://', 'https://', 'http://', 'https://www.']);
+      return `${start}${spamDomain(random, language, kit)}${random.chance(0.7) ? spamPath(random, language) : '/'}`;
+    }
     default:
-      return spamLink(random, random.pick(['url', 'url', 'bare', 'short', 'free']), kit);
+      return spamLink(random, language, { kit, kind: random.pick(['url', 'url', 'bare', 'short', 'free']) });
   }
 }
 
 /** The domain of a spammer. */
-export function spamDomain(random: Random, kit: Kit): string {
-  const words = SPAM_WORDS[kit.part];
+export function spamDomain(random: Random, language: Language, kit: Kit): string {
+  const words = poolOf(language, 'spam-word', kit);
   const name = `${random.pick(words)}${random.pick(['', '', '-'])}${random.pick(words)}${random.chance(0.3) ? random.between(1, 999) : ''}`;
-  return `${name}.${random.pick(SPAM_TLDS)}`;
+  return `${name}.${random.pick(listOf(language, 'spam-tld'))}`;
 }
 
-/** A link that an honest message carries. */
-export function honestLink(random: Random, code: string): string {
-  const id = slug(random, 11);
-  const page = random.pick([
-    '',
-    'about',
-    'products/oak-table-180',
-    'menu',
-    'jobs/1042',
-    'portfolio',
-    'blog/2026/spring',
-    'shop/item/4471',
-    'kontakt',
-    'en/rooms',
-  ]);
-  const domain = inventedDomain(random, code);
+function freeHost(random: Random, language: Language, kit: Kit): string {
+  const words = poolOf(language, 'spam-word', kit);
+  const [one, two] = [random.pick(words), random.pick(words)];
   return random.pick([
-    `https://${domain}/${page}`,
-    `https://www.${domain}/${page}`,
-    `www.${domain}`,
-    domain,
-    `https://youtu.be/${id}`,
-    `https://drive.google.com/file/d/${id}${id}/view`,
-    `https://www.dropbox.com/s/${id}/photos.zip`,
-    `https://github.com/${random.pick(['acme', 'example', 'devteam'])}/${random.pick(['api', 'shop', 'site'])}/issues/${random.between(3, 900)}`,
-    `https://maps.app.goo.gl/${id}`,
-    `https://www.linkedin.com/in/${slug(random, 9).toLowerCase()}`,
-    `https://imgur.com/a/${id}`,
-    `https://we.tl/t-${id}`,
-  ]);
-}
-
-function freeHost(random: Random, kit: Kit): string {
-  const [one, two] = [random.pick(SPAM_WORDS[kit.part]), random.pick(SPAM_WORDS[kit.part])];
-  const host = random.pick([
-    '.blogspot.com',
-    '.weebly.com',
-    '.wixsite.com/home',
-    '.github.io',
-    '.netlify.app',
-    '.vercel.app',
-    '.pages.dev',
-    '.web.app',
-    '.wordpress.com',
-    '.carrd.co',
-    '.mystrikingly.com',
-    '.webflow.io',
-  ]);
-  return random.pick([
-    `https://${one}${two}${random.between(1, 99)}${host}`,
+    `https://${one}${two}${random.between(1, 99)}.${random.pick(listOf(language, 'free-host'))}`,
     `https://sites.google.com/view/${one}-${two}${random.between(1, 99)}`,
-    `https://telegra.ph/${one}-${two}-${fillDigits(random, '0#-1#')}`,
+    `https://telegra.ph/${one}-${two}-${random.digits('0#-1#')}`,
     `https://t.me/${one}_${two}${random.between(1, 99)}`,
-    `https://wa.me/${fillDigits(random, '###########')}`,
-    `https://docs.google.com/forms/d/e/1FAIpQL${gibberish(random, 20)}/viewform`,
-    `https://script.google.com/macros/s/AKfycb${gibberish(random, 24)}/exec`,
-    `https://storage.googleapis.com/${one}${two}/${slug(random, 8)}.html`,
+    `https://wa.me/${random.digits('###########')}`,
+    `https://docs.google.com/forms/d/e/1FAIpQL${random.slug(20)}/viewform`,
+    `https://script.google.com/macros/s/AKfycb${random.slug(24)}/exec`,
+    `https://storage.googleapis.com/${one}${two}/${random.slug(8)}.html`,
   ]);
 }
 
-function path(random: Random): string {
-  const word = random.pick([
-    'go',
-    'offer',
-    'r',
-    'lp',
-    'bonus',
-    'en',
-    'promo',
-    'info',
-    'start',
-    'index.php?id=',
-    'unsubscribe.php?site=',
-  ]);
-  return random.chance(0.5)
-    ? `/${word}`
-    : `/${word}${word.endsWith('=') ? '' : '/'}${slug(random, random.between(3, 9))}`;
-}
-
-function slug(random: Random, length: number): string {
-  const letters = [...'abcdefghijkmnpqrstuvwxyzABCDEFGHJKLMNPQRSTUVWXYZ23456789'];
-  return Array.from({ length }, () => random.pick(letters)).join('');
+function spamPath(random: Random, language: Language): string {
+  const page = random.pick(listOf(language, 'spam-page'));
+  if (page.endsWith('=')) return `/${page}${random.slug(6)}`;
+  return random.chance(0.5) ? `/${page}` : `/${page}/${random.slug(random.between(3, 9))}`;
 }

@@ -29,14 +29,7 @@ export interface Claimant {
   readonly slug?: string;
 }
 
-export interface CollectionNames {
-  /** Whether the tenant may have collections of these names. */
-  ask(names: readonly string[], claimant: Claimant): Promise<Names>;
-  /** The answer where somebody else took the name meanwhile. */
-  taken(name: string, tenant: string): Promise<Unavailable>;
-}
-
-export interface CollectionNamesOptions {
+export interface NameParts {
   readonly store: Store;
   readonly limits: Pick<Limits, 'take' | 'peek'>;
   readonly snapshot: () => Snapshot;
@@ -44,36 +37,33 @@ export interface CollectionNamesOptions {
 
 const MISSES = { count: 20, windowMs: 3_600_000 };
 
-export function createCollectionNames({ store, limits, snapshot }: CollectionNamesOptions): CollectionNames {
-  function isItsOwn(name: string, { tenant, slug }: Claimant): boolean {
-    const known = snapshot().collections.get(name);
-    return slug !== undefined && known?.tenant === tenant && known.project?.slug === slug;
+/** Whether the tenant may have collections of these names. */
+export async function askNames(names: readonly string[], claimant: Claimant, parts: NameParts): Promise<Names> {
+  const { tenant, slug } = claimant;
+  const { collections, unavailable } = parts.snapshot();
+  const others = names.filter((name) => {
+    const known = collections.get(name);
+    return slug === undefined || known?.tenant !== tenant || known.project?.slug !== slug;
+  });
+  if (others.length > 0 && accountOf(tenant) !== OPERATOR) {
+    const verdict = await parts.limits.peek({ name: bucketOf(tenant), limit: MISSES });
+    if (!verdict.allowed) return { kind: 'too-often', verdict };
   }
-
-  async function isFree(name: string): Promise<boolean> {
-    const { collections, unavailable } = snapshot();
-    if (collections.has(name) || unavailable.has(`c/${name}`)) return false;
-    return (await findCollectionRow(store, name)) === undefined;
+  for (const name of others) {
+    const isTaken = collections.has(name) || unavailable.has(`c/${name}`);
+    if (isTaken || (await findCollectionRow(parts.store, name)) !== undefined) return nameTaken(name, tenant, parts);
   }
+  return { kind: 'free' };
+}
 
-  async function taken(name: string, tenant: string): Promise<Unavailable> {
-    if (accountOf(tenant) !== OPERATOR) await limits.take(bucketOf(tenant), MISSES);
-    return { kind: 'unavailable', name, message: `the name ${name} is not available; choose another one` };
-  }
-
-  return {
-    async ask(all, claimant) {
-      const { tenant } = claimant;
-      const names = all.filter((name) => !isItsOwn(name, claimant));
-      if (names.length > 0 && accountOf(tenant) !== OPERATOR) {
-        const verdict = await limits.peek({ name: bucketOf(tenant), limit: MISSES });
-        if (!verdict.allowed) return { kind: 'too-often', verdict };
-      }
-      for (const name of names) if (!(await isFree(name))) return taken(name, tenant);
-      return { kind: 'free' };
-    },
-    taken,
-  };
+/** The answer where somebody else has the name; the account may ask for so many of them. */
+export async function nameTaken(
+  name: string,
+  tenant: string,
+  { limits }: Pick<NameParts, 'limits'>,
+): Promise<Unavailable> {
+  if (accountOf(tenant) !== OPERATOR) await limits.take(bucketOf(tenant), MISSES);
+  return { kind: 'unavailable', name, message: `the name ${name} is not available; choose another one` };
 }
 
 function bucketOf(tenant: string): string {

@@ -7,18 +7,14 @@
  * a thing that is confirmed stays confirmed however often it is done.
  */
 import { createHash, randomBytes } from 'node:crypto';
-import { baseUrlOf } from '../config/http-address.ts';
+import { baseUrlOf } from '../config/schema-server.ts';
 import type { ServerConfig } from '../config/schema.ts';
 import type { Clock } from '../lib/clock.ts';
 import type { Statement } from '../store/statement.ts';
 import { type Store, writeIfMet } from '../store/store.ts';
-
 import type { TokenRow, TenantRow } from '../store/tables.ts';
-
 import { findTokenByHash, forgetTokens, insertToken, forgetTokensOf } from '../store/secrets.ts';
-
 import { OPERATOR, forgetUnconfirmed, findTenant } from '../store/tenants.ts';
-
 import { canonicalMailbox } from '../lib/addresses.ts';
 import { inRounds } from '../lib/batch.ts';
 import { errorFields } from '../lib/errors.ts';
@@ -32,7 +28,6 @@ import {
   releaseParked,
   type RecipientStatuses,
 } from '../store/consents.ts';
-
 import type { Limits, Limit, Verdict } from './rate-limits.ts';
 
 /** What is shown before, and after. */

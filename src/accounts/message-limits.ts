@@ -13,10 +13,8 @@ import { messageCounts, releaseReserved, takeMessages, type Taking } from '../st
 import { OPERATOR, findTenants } from '../store/tenants.ts';
 import type { Statement } from '../store/statement.ts';
 import { type Store, writeIfMet } from '../store/store.ts';
-
 import type { TenantRow } from '../store/tables.ts';
 import { type Verdict, judgeWindow, type Slice } from './rate-limits.ts';
-
 import { messagesOf, type MessageAllowance } from './plans.ts';
 import type { Principal } from './principal.ts';
 
@@ -35,17 +33,6 @@ export interface Countable {
   readonly tenant: string;
 }
 
-export interface MessageLimits {
-  /** Whether the principal may send to so many recipients now. */
-  roomFor(principal: Pick<Principal, 'tenant' | 'environment'>, count: number): Promise<Room>;
-  /** Counts the deliveries. Answers those that have to wait, and until when (ms); what is reserved for them is kept. */
-  place(deliveries: readonly Countable[]): Promise<ReadonlyMap<string, Wait>>;
-  /** What is left per hour and per day; undefined where nothing limits it. */
-  look(tenant: TenantRow): Promise<{ readonly hour: Verdict | undefined; readonly day: Verdict | undefined }>;
-  /** Lets all that waits, of the tenant or of all, be counted anew: its plan has changed. Then wake the queue. */
-  release(tenant?: string): Promise<void>;
-}
-
 export interface Wait {
   readonly until: number;
   /** What its owner reads. */
@@ -59,96 +46,106 @@ const DAY = 24 * HOUR;
 const MAX_TRIES = 20;
 const MAX_RELEASED = 500;
 
-/** The limits under the configuration as it is when they are asked. */
-export function createMessageLimits({
-  store,
-  clock,
-  config,
-}: {
+interface MessageParts {
   readonly store: Store;
   readonly clock: Clock;
-  readonly config: () => Pick<ServerConfig, 'plans'>;
-}): MessageLimits {
-  function known(tenant: string, now: number): Promise<Slice[]> {
-    return messageCounts(store, tenant, now - DAY);
-  }
+  /** As it is now. */
+  readonly config: Pick<ServerConfig, 'plans'>;
+}
 
-  async function roomFor(principal: Pick<Principal, 'tenant' | 'environment'>, count: number): Promise<Room> {
-    const { tenant, environment } = principal;
-    if (tenant.id === OPERATOR || environment === 'test') return { kind: 'room', unit: [] };
-    const allowance = messagesOf(tenant, config());
-    const never = tooMany(allowance, count);
-    if (never !== undefined) return { kind: 'never', message: never };
+/** Whether the principal may send to so many recipients now. */
+export async function roomFor(
+  { tenant, environment }: Pick<Principal, 'tenant' | 'environment'>,
+  count: number,
+  { store, clock, config }: MessageParts,
+): Promise<Room> {
+  if (tenant.id === OPERATOR || environment === 'test') return { kind: 'room', unit: [] };
+  const allowance = messagesOf(tenant, config);
+  const never = tooMany(allowance, count);
+  if (never !== undefined) return { kind: 'never', message: never };
+  const now = clock.now();
+  const at = firstRoom(await countsOf(tenant.id, now, store), allowance, { from: now, count });
+  if (at > now) return { kind: 'later', at, message: `${usedUp(allowance)} Try again ${inWords(at - now)}.` };
+  return { kind: 'room', unit: takeMessages(store, [takingAt(now, { tenant: tenant.id, count }, allowance)]) };
+}
+
+/** Counts the deliveries. Answers those that have to wait, and until when (ms); what is reserved for them is kept. */
+export async function placeDeliveries(
+  deliveries: readonly Countable[],
+  parts: MessageParts,
+): Promise<ReadonlyMap<string, Wait>> {
+  const byTenant = Map.groupBy(deliveries, ({ tenant }) => tenant);
+  const ids = [...byTenant.keys()].filter((id) => id !== OPERATOR).sort();
+  const tenants = ids.length === 0 ? [] : await findTenants(parts.store, ids);
+  const waits = new Map<string, Wait>();
+  // One by one: where the room of one is taken meanwhile, the others are not concerned.
+  for (const tenant of tenants.sort((a, b) => (a.id < b.id ? -1 : 1))) {
+    const some = (byTenant.get(tenant.id) ?? []).map(({ id }) => id).sort();
+    for (const [id, wait] of await placeOf(tenant, some, parts)) waits.set(id, wait);
+  }
+  return waits;
+}
+
+async function placeOf(
+  tenant: TenantRow,
+  ids: readonly string[],
+  { store, clock, config }: MessageParts,
+): Promise<ReadonlyMap<string, Wait>> {
+  const allowance = messagesOf(tenant, config);
+  for (let tries = 1; ; tries++) {
     const now = clock.now();
-    const at = firstRoom(await known(tenant.id, now), allowance, { from: now, count });
-    if (at > now) return { kind: 'later', at, message: `${usedUp(allowance)} Try again ${inWords(at - now)}.` };
-    return { kind: 'room', unit: takeMessages(store, [takingAt(now, { tenant: tenant.id, count }, allowance)]) };
+    const places = placesFor(await countsOf(tenant.id, now, store), allowance, { from: now, count: ids.length });
+    const takings = places.map(({ at, count }) => takingAt(at, { tenant: tenant.id, count }, allowance));
+    const going = places[0]?.at === now ? places[0].count : 0;
+    const counted = going === 0 ? [] : [markCounted({ ids: ids.slice(0, going), at: now })];
+    const unit = [...takeMessages(store, takings), ...counted];
+    // The last time it fails as it does.
+    if (tries === MAX_TRIES) await store.write(unit);
+    else if ((await writeIfMet(store, unit)) === undefined) continue;
+    const reply = `451 4.7.1 ${usedUp(allowance)} This mail waits for its turn.`;
+    // One value for all that wait for the same time: the queue writes them down together.
+    const waits = places.flatMap(({ at, count }) => {
+      const wait = { until: at, reply };
+      return Array.from({ length: count }, () => wait);
+    });
+    return new Map(ids.flatMap((id, i) => (i < going || waits[i] === undefined ? [] : [[id, waits[i]] as const])));
   }
+}
 
-  async function place(deliveries: readonly Countable[]): Promise<ReadonlyMap<string, Wait>> {
-    const byTenant = Map.groupBy(deliveries, ({ tenant }) => tenant);
-    const ids = [...byTenant.keys()].filter((id) => id !== OPERATOR).sort();
-    const tenants = ids.length === 0 ? [] : await findTenants(store, ids);
-    const waits = new Map<string, Wait>();
-    // One by one: where the room of one is taken meanwhile, the others are not concerned.
-    for (const tenant of tenants.sort((a, b) => (a.id < b.id ? -1 : 1))) {
-      const some = (byTenant.get(tenant.id) ?? []).map(({ id }) => id).sort();
-      for (const [id, wait] of await placeOf(tenant, some)) waits.set(id, wait);
-    }
-    return waits;
+/** What is left to the tenant per hour and per day; undefined where nothing limits it. */
+export async function messagesLeft(
+  tenant: TenantRow,
+  { store, clock, config }: MessageParts,
+): Promise<{ readonly hour: Verdict | undefined; readonly day: Verdict | undefined }> {
+  if (tenant.id === OPERATOR) return { hour: undefined, day: undefined };
+  const { per_hour, per_day } = messagesOf(tenant, config);
+  const now = clock.now();
+  const slices = await countsOf(tenant.id, now, store);
+  return { hour: verdict(per_hour, HOUR), day: verdict(per_day, DAY) };
+
+  function verdict(count: number | null, windowMs: number): Verdict | undefined {
+    if (count === null) return undefined;
+    const within = slices.filter(({ starts_at }) => starts_at > now - windowMs);
+    const allowed = usedIn(within, now, windowMs) < count;
+    return judgeWindow(within, { limit: { count, windowMs }, allowed, now });
   }
+}
 
-  async function placeOf(tenant: TenantRow, ids: readonly string[]): Promise<ReadonlyMap<string, Wait>> {
-    const allowance = messagesOf(tenant, config());
-    for (let tries = 1; ; tries++) {
-      const now = clock.now();
-      const places = placesFor(await known(tenant.id, now), allowance, { from: now, count: ids.length });
-      const takings = places.map(({ at, count }) => takingAt(at, { tenant: tenant.id, count }, allowance));
-      const going = places[0]?.at === now ? places[0].count : 0;
-      const counted = going === 0 ? [] : [markCounted({ ids: JSON.stringify(ids.slice(0, going)), at: now })];
-      const unit = [...takeMessages(store, takings), ...counted];
-      // The last time it fails as it does.
-      if (tries === MAX_TRIES) await store.write(unit);
-      else if ((await writeIfMet(store, unit)) === undefined) continue;
-      const reply = `451 4.7.1 ${usedUp(allowance)} This mail waits for its turn.`;
-      // One value for all that wait for the same time: the queue writes them down together.
-      const waits = places.flatMap(({ at, count }) => {
-        const wait = { until: at, reply };
-        return Array.from({ length: count }, () => wait);
-      });
-      return new Map(ids.flatMap((id, i) => (i < going || waits[i] === undefined ? [] : [[id, waits[i]] as const])));
-    }
+/** Lets all that waits, of the tenant or of all, be counted anew: its plan has changed. Then wake the queue. */
+export async function recountWaiting({ store, clock }: Omit<MessageParts, 'config'>, tenant = ''): Promise<void> {
+  const now = clock.now();
+  const waiting = await deliveriesWaitingForPlan(store, tenant, now);
+  await store.write([releaseReserved({ tenant, now })]);
+  for (let i = 0; i < waiting.length; i += MAX_RELEASED) {
+    const some = waiting.slice(i, i + MAX_RELEASED);
+    const names = [...new Set(some.map(({ destination }) => destination))].sort();
+    const ids = some.map(({ id }) => id);
+    await store.write([recountDeliveries({ ids, now }), repairDueAmong({ names, now })]);
   }
+}
 
-  return {
-    roomFor,
-    place,
-    async look(tenant) {
-      if (tenant.id === OPERATOR) return { hour: undefined, day: undefined };
-      const { per_hour, per_day } = messagesOf(tenant, config());
-      const now = clock.now();
-      const slices = await known(tenant.id, now);
-      return { hour: verdict(per_hour, HOUR), day: verdict(per_day, DAY) };
-
-      function verdict(count: number | null, windowMs: number): Verdict | undefined {
-        if (count === null) return undefined;
-        const within = slices.filter(({ starts_at }) => starts_at > now - windowMs);
-        const allowed = usedIn(within, now, windowMs) < count;
-        return judgeWindow(within, { limit: { count, windowMs }, allowed, now });
-      }
-    },
-    async release(tenant = '') {
-      const now = clock.now();
-      const waiting = await deliveriesWaitingForPlan(store, tenant, now);
-      await store.write([releaseReserved(tenant, now)]);
-      for (let i = 0; i < waiting.length; i += MAX_RELEASED) {
-        const some = waiting.slice(i, i + MAX_RELEASED);
-        const names = [...new Set(some.map(({ destination }) => destination))].sort();
-        const ids = JSON.stringify(some.map(({ id }) => id));
-        await store.write([recountDeliveries({ ids, now }), repairDueAmong(names, now)]);
-      }
-    },
-  };
+function countsOf(tenant: string, now: number, store: Store): Promise<Slice[]> {
+  return messageCounts(store, tenant, now - DAY);
 }
 
 interface Asked {

@@ -17,7 +17,6 @@ import { collectionsOfTenant, countFormsOfTenant } from '../store/forms.ts';
 import { countProjects } from '../store/projects.ts';
 import { OPERATOR, findTenant } from '../store/tenants.ts';
 import type { Store } from '../store/store.ts';
-
 import { countMadeWebhooks } from '../store/webhooks.ts';
 import { planOf } from './plans.ts';
 

@@ -1,10 +1,8 @@
 /** The plans of server.yml by their names, and what they mean for a tenant. */
 import type { ServerConfig } from '../config/schema.ts';
-
 import { OPERATOR } from '../store/tenants.ts';
 import type { TenantRow } from '../store/tables.ts';
 import type { Verdict, Bucket, Limits } from './rate-limits.ts';
-
 import { accountIdOf, type Principal } from './principal.ts';
 
 export type Plan = ServerConfig['plans']['free'];
@@ -44,42 +42,36 @@ export function messagesOf(
   };
 }
 
-export interface AccountLimits {
-  /**
-   * Counts the request against the account and the key. The verdict is the one with the least left; of several that refuse,
-   * the one that does so longest. Undefined where nothing limits them.
-   */
-  take(principal: Principal): Promise<Verdict | undefined>;
-  /** What is left per hour and per minute, each of the tighter of account and key; counts nothing. */
-  look(principal: Principal): Promise<{ readonly hour: Verdict | undefined; readonly minute: Verdict | undefined }>;
-}
-
-export interface AccountLimitsOptions {
+export interface RequestLimits {
   readonly limits: Pick<Limits, 'takeAll' | 'peek'>;
-  readonly config: () => Pick<ServerConfig, 'plans'>;
+  readonly config: Pick<ServerConfig, 'plans'>;
 }
 
 const HOUR = 3_600_000;
 const MINUTE = 60_000;
 
-/** The limits of accounts under the configuration as it is when they are asked. */
-export function createAccountLimits({ limits, config }: AccountLimitsOptions): AccountLimits {
-  return {
-    async take(principal) {
-      if (principal.key === undefined) return undefined;
-      const buckets = bucketsOf(principal, config());
-      return buckets.length === 0 ? undefined : tightest(await limits.takeAll(buckets));
-    },
-    async look(principal) {
-      const buckets = bucketsOf(principal, config());
-      const [hour, minute] = await Promise.all(
-        [HOUR, MINUTE].map((window) =>
-          Promise.all(buckets.filter(({ limit }) => limit.windowMs === window).map(async (one) => limits.peek(one))),
-        ),
-      );
-      return { hour: tightest(hour ?? []), minute: tightest(minute ?? []) };
-    },
-  };
+/**
+ * Counts a request against the account and the key. The verdict is the one with the least left; of several that refuse, the
+ * one that does so longest. Undefined where nothing limits them.
+ */
+export async function takeRequest(
+  principal: Principal,
+  { limits, config }: RequestLimits,
+): Promise<Verdict | undefined> {
+  if (principal.key === undefined) return undefined;
+  const buckets = bucketsOf(principal, config);
+  return buckets.length === 0 ? undefined : tightest(await limits.takeAll(buckets));
+}
+
+/** What is left of a window, of the tighter of account and key; counts nothing. Undefined where nothing limits it. */
+export async function requestsLeft(
+  principal: Principal,
+  window: 'hour' | 'minute',
+  { limits, config }: RequestLimits,
+): Promise<Verdict | undefined> {
+  const windowMs = window === 'hour' ? HOUR : MINUTE;
+  const buckets = bucketsOf(principal, config).filter(({ limit }) => limit.windowMs === windowMs);
+  return tightest(await Promise.all(buckets.map(async (bucket) => limits.peek(bucket))));
 }
 
 /**

@@ -5,14 +5,13 @@
 import { normalize } from 'node:path/posix';
 import { fanOutErrors } from '../config/checks.ts';
 import { PUSHED_FILE, type Bundle, type BundleReader, type DomainEdit } from '../config/bundle.ts';
-import { namedRecipientsOf, type NamedRecipient } from '../config/forms.ts';
+import { namedRecipientsOf, type NamedRecipient, claimKey, type Snapshot } from '../config/snapshot.ts';
 import { diffConfig, writtenProject, type Change } from '../config/diff.ts';
 import type { Finding, Problem } from '../config/problem.ts';
 import type { ProjectConfig } from '../config/schema.ts';
-import { claimKey, type Snapshot } from '../config/snapshot.ts';
 import type { Clock } from '../lib/clock.ts';
 import { newId } from '../lib/ids.ts';
-import type { CollectionNames, Names } from './collection-names.ts';
+import { askNames, type NameParts, type Names } from './collection-names.ts';
 import { objectsIn, type ObjectLimits, type OverLimit } from './object-limits.ts';
 import { releaseDomain } from '../store/domains.ts';
 import { recordEvent } from '../store/events.ts';
@@ -24,14 +23,11 @@ import type { Consent } from './consent.ts';
 import { readRevision, type RevisionReading } from '../config/in-force.ts';
 import { Recent } from '../lib/lru.ts';
 
-export interface PushParts {
-  readonly store: Store;
+export interface PushParts extends NameParts {
   readonly clock: Clock;
-  readonly snapshot: () => Snapshot;
   readonly reader: BundleReader;
   readonly consent: Consent;
   readonly objects: ObjectLimits;
-  readonly collectionNames: CollectionNames;
   /** Puts in force what the database says of projects now, here and elsewhere. */
   readonly takeOver: () => Promise<void>;
 }
@@ -112,7 +108,7 @@ export async function push(given: Push, parts: PushParts): Promise<PushOutcome> 
     try {
       // Behind the count: one push asks for no more names than the account may have.
       const outcome = await parts.objects.within(tenant, { more, instead }, async () => {
-        const names = await parts.collectionNames.ask(Object.keys(next.collections), { tenant, slug });
+        const names = await askNames(Object.keys(next.collections), { tenant, slug }, parts);
         if (names.kind === 'too-often') return names;
         if (names.kind === 'unavailable') {
           const finding = { path: ['collections', names.name], message: names.message, key: true };

@@ -8,14 +8,14 @@
  * than the window, and nobody gets more than the limit within 59 sixtieths of it. No I/O, no clock of its own.
  */
 import ipaddr from 'ipaddr.js';
-
 import type { LimitRow } from '../store/tables.ts';
-import type { Form } from '../config/forms.ts';
+import type { Form } from '../config/snapshot.ts';
 import type { Clock } from '../lib/clock.ts';
 import type { Log } from '../lib/log.ts';
 import { type Store, writeIfMet } from '../store/store.ts';
-import { writeBehind } from './usage.ts';
 import { errorFields } from '../lib/errors.ts';
+import { Recent } from '../lib/lru.ts';
+import { writeBehind } from './usage.ts';
 import { allSlices, dropOldSlices, lockBucket, saveSlice, slicesOf, takeSlice, untakeSlice } from '../store/limits.ts';
 
 export interface Limit {
@@ -65,113 +65,12 @@ function usedIn(slices: readonly Slice[]): number {
   return slices.reduce((sum, { count }) => sum + count, 0);
 }
 
-interface Used {
-  /** Oldest first. */
-  readonly slices: Counted[];
-  /** The beginning of the slice in which it was used last. */
-  at: number;
-}
-
 /** A slice as the store has it; `bucket` begins with the length of the window. */
-export type Counted = Pick<LimitRow, 'bucket' | 'starts_at'> & { count: number };
-
-export interface WindowsOptions {
-  readonly windowMs: number;
-  readonly maxBuckets: number;
-  /** Gets each slice that changes; without it the counts end with the process. */
-  readonly changed?: Set<Counted> | undefined;
-}
+type Counted = Pick<LimitRow, 'bucket' | 'starts_at'> & { count: number };
 
 /** The bucket's name in the store. */
 function nameOf(bucket: string, windowMs: number): string {
   return `${windowMs}:${bucket}`;
-}
-
-/** All buckets of one window length, in memory: bounded, the longest untouched go first. */
-export class SlidingWindows {
-  readonly #windowMs: number;
-  readonly #maxBuckets: number;
-  readonly #changed: Set<Counted> | undefined;
-  /** In the order of the slices in which they were last used: to move one at every use would cost more than to count. */
-  readonly #buckets = new Map<string, Used>();
-
-  constructor({ windowMs, maxBuckets, changed }: WindowsOptions) {
-    this.#windowMs = windowMs;
-    this.#maxBuckets = maxBuckets;
-    this.#changed = changed;
-  }
-
-  get size(): number {
-    return this.#buckets.size;
-  }
-
-  /** Puts back what the store knew, oldest slice first. */
-  restore(bucket: string, slice: LimitRow): void {
-    this.#touch(bucket, slice.starts_at).push({ ...slice });
-  }
-
-  /** Counts one more where the limit allows it. */
-  take(bucket: string, limit: Limit, now: number): Verdict {
-    const slices = this.#current(bucket, now);
-    const allowed = usedIn(slices) < limit.count;
-    if (allowed) this.#add(bucket, slices, now);
-    return judgeWindow(slices, { limit, allowed, now });
-  }
-
-  /** What `take` would answer, without counting. */
-  peek(bucket: string, limit: Limit, now: number): Verdict {
-    const slices = this.#buckets.has(bucket) ? this.#current(bucket, now) : [];
-    return judgeWindow(slices, { limit, allowed: usedIn(slices) < limit.count, now });
-  }
-
-  /** Takes back what was counted at `at`. */
-  giveBack(bucket: string, at: number): void {
-    const start = sliceAt(at, this.#windowMs);
-    const slice = this.#buckets.get(bucket)?.slices.find(({ starts_at }) => starts_at === start);
-    if (slice === undefined || slice.count === 0) return;
-    slice.count--;
-    this.#changed?.add(slice);
-  }
-
-  /** Forgets buckets whose window is empty. */
-  forgetIdle(now: number): void {
-    for (const [bucket, { slices }] of this.#buckets) {
-      if ((slices.at(-1)?.starts_at ?? 0) > now - this.#windowMs) return;
-      this.#buckets.delete(bucket);
-    }
-  }
-
-  /** The bucket's slices in the window; none where the clock was set back, or they would never leave it. */
-  #current(bucket: string, now: number): Counted[] {
-    const slices = this.#touch(bucket, sliceAt(now, this.#windowMs));
-    const ahead = (slices.at(-1)?.starts_at ?? 0) > now + this.#windowMs / SLICES;
-    const kept = ahead ? -1 : slices.findIndex(({ starts_at }) => starts_at > now - this.#windowMs);
-    if (kept !== 0) slices.splice(0, kept === -1 ? slices.length : kept);
-    return slices;
-  }
-
-  #add(bucket: string, slices: Counted[], now: number): void {
-    const starts_at = sliceAt(now, this.#windowMs);
-    let slice = slices.at(-1);
-    if (slice === undefined || slice.starts_at < starts_at) {
-      slice = { bucket: nameOf(bucket, this.#windowMs), starts_at, count: 0 };
-      slices.push(slice);
-    }
-    slice.count++;
-    this.#changed?.add(slice);
-  }
-
-  #touch(bucket: string, at: number): Counted[] {
-    const known = this.#buckets.get(bucket);
-    if (known?.at === at) return known.slices;
-    const used = known ?? { slices: [], at };
-    used.at = at;
-    this.#buckets.delete(bucket);
-    this.#buckets.set(bucket, used);
-    const [oldest] = this.#buckets.keys();
-    if (this.#buckets.size > this.#maxBuckets && oldest !== undefined) this.#buckets.delete(oldest);
-    return used.slices;
-  }
 }
 
 export interface Admission {
@@ -216,14 +115,6 @@ export interface Limits extends Omit<Counters, 'giveBack'> {
   close(): Promise<void>;
 }
 
-export interface LimitsOptions {
-  readonly store: Store;
-  readonly clock: Clock;
-  readonly log: Log;
-  /** Clients that are remembered at once, per window. */
-  readonly maxBuckets?: number;
-}
-
 const HOUR = 3_600_000;
 /** No window is longer. */
 const DAY = 24 * HOUR;
@@ -233,9 +124,10 @@ const FLUSH_MS = 1000;
 const SWEEP_MS = 600_000;
 
 /** The limits, as far as they were used when the last process ended. */
-export async function createLimits({ store, clock, log, maxBuckets = 100_000 }: LimitsOptions): Promise<Limits> {
+export async function createLimits(parts: { store: Store; clock: Clock; log: Log }): Promise<Limits> {
+  const { store, clock, log } = parts;
   const isAlone = store.dialect === 'sqlite';
-  const memory = memoryCounters(clock, maxBuckets, isAlone);
+  const memory = new MemoryCounters({ clock, ...(isAlone && { keptFromMs: KEPT_FROM_MS }) });
   const lasting: Counters = isAlone ? memory : databaseCounters(store, clock);
   if (isAlone) for (const row of await allSlices(store)) memory.restore(row);
   const ended = new AbortController();
@@ -249,6 +141,7 @@ export async function createLimits({ store, clock, log, maxBuckets = 100_000 }: 
   }
 
   async function flush(): Promise<void> {
+    memory.forgetIdle();
     const failure = 'limits.not_saved';
     memory.notSaved(await writeBehind(memory.changes(), (row) => saveSlice({ ...row }), { store, log, failure }));
   }
@@ -295,59 +188,117 @@ export async function createLimits({ store, clock, log, maxBuckets = 100_000 }: 
   };
 }
 
-/** Counters of this process; where it `isAlone`, those of ten minutes and more are to be written behind. */
-function memoryCounters(clock: Clock, maxBuckets: number, isAlone: boolean) {
-  const windows = new Map<number, SlidingWindows>();
-  const changed = new Set<Counted>();
+/** Counters of this process: of each length of window so many buckets, the longest untouched go first. */
+export class MemoryCounters implements Counters {
+  readonly #clock: Clock;
+  readonly #maxBuckets: number;
+  readonly #keptFromMs: number;
+  /** The slices of each bucket, oldest first, by the length of their window. */
+  readonly #windows = new Map<number, Recent<Counted[]>>();
+  readonly #changed = new Set<Counted>();
 
-  function windowsOf(windowMs: number): SlidingWindows {
-    let known = windows.get(windowMs);
-    if (known === undefined) {
-      known = new SlidingWindows({
-        windowMs,
-        maxBuckets,
-        changed: isAlone && windowMs >= KEPT_FROM_MS ? changed : undefined,
-      });
-      windows.set(windowMs, known);
+  /** Windows of `keptFromMs` and more are to be written behind. */
+  constructor({ clock, maxBuckets = 100_000, keptFromMs = Infinity }: MemoryOptions) {
+    this.#clock = clock;
+    this.#maxBuckets = maxBuckets;
+    this.#keptFromMs = keptFromMs;
+  }
+
+  /** How many buckets are remembered. */
+  get size(): number {
+    return [...this.#windows.values()].reduce((sum, { size }) => sum + size, 0);
+  }
+
+  take(bucket: string, limit: Limit): Verdict {
+    const { windowMs, count } = limit;
+    const now = this.#clock.now();
+    const slices = this.#slicesOf(bucket, windowMs);
+    const allowed = usedIn(slices) < count;
+    if (allowed) {
+      const starts_at = sliceAt(now, windowMs);
+      let slice = slices.at(-1);
+      if (slice === undefined || slice.starts_at < starts_at) {
+        slice = { bucket: nameOf(bucket, windowMs), starts_at, count: 0 };
+        slices.push(slice);
+      }
+      slice.count++;
+      this.#bucketsOf(windowMs).set(bucket, slices);
+      if (windowMs >= this.#keptFromMs) this.#changed.add(slice);
     }
-    return known;
+    return judgeWindow(slices, { limit, allowed, now });
   }
 
-  function peek({ name, limit }: Bucket): Verdict {
-    return windowsOf(limit.windowMs).peek(name, limit, clock.now());
+  takeAll(buckets: readonly Bucket[]): Verdict[] {
+    const verdicts = buckets.map((bucket) => this.peek(bucket));
+    if (verdicts.some(({ allowed }) => !allowed)) return verdicts;
+    return buckets.map(({ name, limit }) => this.take(name, limit));
   }
 
-  function take(bucket: string, limit: Limit): Verdict {
-    return windowsOf(limit.windowMs).take(bucket, limit, clock.now());
+  peek({ name, limit }: Bucket): Verdict {
+    const slices = this.#slicesOf(name, limit.windowMs);
+    return judgeWindow(slices, { limit, allowed: usedIn(slices) < limit.count, now: this.#clock.now() });
   }
 
-  return {
-    take,
-    takeAll(buckets: readonly Bucket[]) {
-      const verdicts = buckets.map(peek);
-      if (verdicts.some(({ allowed }) => !allowed)) return verdicts;
-      return buckets.map(({ name, limit }) => take(name, limit));
-    },
-    peek,
-    giveBack: ({ name, limit }: Bucket, at: number) => windowsOf(limit.windowMs).giveBack(name, at),
-    restore(row: LimitRow) {
-      // Of a clock that was ahead.
-      if (row.starts_at > clock.now()) return;
-      const colon = row.bucket.indexOf(':');
-      windowsOf(Number(row.bucket.slice(0, colon))).restore(row.bucket.slice(colon + 1), row);
-    },
-    /** The slices that the store does not know, each once. */
-    changes(): Counted[] {
-      for (const window of windows.values()) window.forgetIdle(clock.now());
-      const rows = [...changed];
-      changed.clear();
-      return rows;
-    },
-    /** Has them among the next changes. */
-    notSaved(rows: readonly Counted[]) {
-      for (const row of rows) changed.add(row);
-    },
-  };
+  giveBack({ name, limit: { windowMs } }: Bucket, at: number): void {
+    const start = sliceAt(at, windowMs);
+    const slice = this.#slicesOf(name, windowMs).find(({ starts_at }) => starts_at === start);
+    if (slice === undefined || slice.count === 0) return;
+    slice.count--;
+    if (windowMs >= this.#keptFromMs) this.#changed.add(slice);
+  }
+
+  /** Puts back what the store knew, oldest slice first. */
+  restore(row: LimitRow): void {
+    // Of a clock that was ahead.
+    if (row.starts_at > this.#clock.now()) return;
+    const colon = row.bucket.indexOf(':');
+    const bucket = row.bucket.slice(colon + 1);
+    const buckets = this.#bucketsOf(Number(row.bucket.slice(0, colon)));
+    buckets.set(bucket, [...(buckets.get(bucket) ?? []), { ...row }]);
+  }
+
+  /** The slices that the store does not know, each once. */
+  changes(): Counted[] {
+    const rows = [...this.#changed];
+    this.#changed.clear();
+    return rows;
+  }
+
+  /** Has them among the next changes. */
+  notSaved(rows: readonly Counted[]): void {
+    for (const row of rows) this.#changed.add(row);
+  }
+
+  /** Forgets buckets whose window is empty. */
+  forgetIdle(): void {
+    const now = this.#clock.now();
+    for (const [windowMs, buckets] of this.#windows) {
+      for (const [bucket, slices] of buckets) {
+        if ((slices.at(-1)?.starts_at ?? 0) > now - windowMs) break;
+        buckets.delete(bucket);
+      }
+    }
+  }
+
+  #bucketsOf(windowMs: number): Recent<Counted[]> {
+    const buckets = this.#windows.get(windowMs) ?? new Recent(this.#maxBuckets);
+    this.#windows.set(windowMs, buckets);
+    return buckets;
+  }
+
+  /** Those in the window; none that a clock which was set back has left in the future, or they would never leave it. */
+  #slicesOf(bucket: string, windowMs: number): Counted[] {
+    const now = this.#clock.now();
+    const last = now + windowMs / SLICES;
+    const slices = this.#bucketsOf(windowMs).get(bucket) ?? [];
+    return slices.filter(({ starts_at }) => starts_at > now - windowMs && starts_at <= last);
+  }
+}
+
+interface MemoryOptions {
+  readonly clock: Clock;
+  readonly maxBuckets?: number;
+  readonly keptFromMs?: number;
 }
 
 /** Counters in a database that several daemons share, of which each is one transaction. */

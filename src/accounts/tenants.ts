@@ -13,11 +13,8 @@ import {
 } from '../store/tenants.ts';
 import type { Statement } from '../store/statement.ts';
 import { type Store, writeIfMet } from '../store/store.ts';
-
 import type { TenantRow } from '../store/tables.ts';
-
 import { refusal, type RefusalParts, type ConfirmKind } from './consent.ts';
-
 import { FULL, makeKey } from './api-keys.ts';
 import type { Principal } from './principal.ts';
 

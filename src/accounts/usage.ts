@@ -11,16 +11,6 @@ import type { UsageRow } from '../store/tables.ts';
 import { addUsage } from '../store/usage.ts';
 import { accountIdOf, type Principal } from './principal.ts';
 
-export interface Usage {
-  /** Counts what became of a request with a key: its HTTP status. */
-  used(principal: Principal, status: number): void;
-  /** Adds to the store what was counted. What the store does not take is told in the log and kept for the next time. */
-  flush(): Promise<void>;
-  /** Ends the counting, flushed. */
-  close(): Promise<void>;
-}
-
-const FLUSH_MS = 5000;
 const DAY = 86_400_000;
 /** So many rows go into one commit, so that they never hold up what is written beside them. */
 const BATCH = 250;
@@ -42,16 +32,44 @@ export async function writeBehind<Row>(
   return left;
 }
 
-/** Counts until it is closed. */
-export function createUsage({ store, clock, log }: { store: Store; clock: Clock; log: Log }): Usage {
-  const ended = new AbortController();
-  let counts = new Map<string, UsageRow>();
-  let flushing = Promise.resolve();
+/** What is counted and not in the store yet. */
+export class Usage {
+  readonly #parts: { readonly store: Store; readonly clock: Clock; readonly log: Log };
+  #counts = new Map<string, UsageRow>();
+  #flushing = Promise.resolve();
 
-  function add(row: UsageRow): void {
+  constructor(parts: { readonly store: Store; readonly clock: Clock; readonly log: Log }) {
+    this.#parts = parts;
+  }
+
+  /** Counts what became of a request with a key: its HTTP status. */
+  used(principal: Principal, status: number): void {
+    const { key } = principal;
+    if (key === undefined) return;
+    const now = this.#parts.clock.now();
+    this.#add({
+      tenant: accountIdOf(principal),
+      key: key.id,
+      day: now - (now % DAY),
+      requests: 1,
+      errors: status >= 400 && status !== 429 ? 1 : 0,
+      rate_limited: status === 429 ? 1 : 0,
+    });
+  }
+
+  /**
+   * Adds to the store what was counted before the call, one flush at a time. What the store does not take is logged and kept
+   * for the next time.
+   */
+  flush(): Promise<void> {
+    this.#flushing = this.#flushing.then(() => this.#save());
+    return this.#flushing;
+  }
+
+  #add(row: UsageRow): void {
     const name = `${row.key} ${row.day}`;
-    const { requests, errors, rate_limited } = counts.get(name) ?? { requests: 0, errors: 0, rate_limited: 0 };
-    counts.set(name, {
+    const { requests, errors, rate_limited } = this.#counts.get(name) ?? { requests: 0, errors: 0, rate_limited: 0 };
+    this.#counts.set(name, {
       ...row,
       requests: requests + row.requests,
       errors: errors + row.errors,
@@ -59,45 +77,10 @@ export function createUsage({ store, clock, log }: { store: Store; clock: Clock;
     });
   }
 
-  /** One at a time: after it, all is in the store that was counted before it. */
-  function flush(): Promise<void> {
-    flushing = flushing.then(save);
-    return flushing;
-  }
-
-  async function save(): Promise<void> {
+  async #save(): Promise<void> {
     // In one order everywhere: daemons that share a store lock the same rows.
-    const rows = [...counts.entries()].sort(([a], [b]) => (a < b ? -1 : 1)).map(([, row]) => row);
-    counts = new Map();
-    for (const row of await writeBehind(rows, addUsage, { store, log, failure: 'usage.not_saved' })) add(row);
+    const rows = [...this.#counts].sort(([a], [b]) => (a < b ? -1 : 1)).map(([, row]) => row);
+    this.#counts = new Map();
+    for (const row of await writeBehind(rows, addUsage, { ...this.#parts, failure: 'usage.not_saved' })) this.#add(row);
   }
-
-  async function keep(): Promise<void> {
-    while (!ended.signal.aborted) {
-      await clock.sleep(FLUSH_MS, ended.signal);
-      await flush();
-    }
-  }
-  const keeping = keep();
-
-  return {
-    used(principal, status) {
-      const { key } = principal;
-      if (key === undefined) return;
-      const now = clock.now();
-      add({
-        tenant: accountIdOf(principal),
-        key: key.id,
-        day: now - (now % DAY),
-        requests: 1,
-        errors: status >= 400 && status !== 429 ? 1 : 0,
-        rate_limited: status === 429 ? 1 : 0,
-      });
-    },
-    flush,
-    async close() {
-      ended.abort();
-      await keeping;
-    },
-  };
 }

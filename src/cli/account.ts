@@ -9,10 +9,9 @@ import { systemClock } from '../lib/clock.ts';
 import { messageOf } from '../lib/errors.ts';
 import { COARSE, PERMISSIONS, type PermissionName } from '../lib/permission-names.ts';
 import { createClient, CommandFailed, UsageError } from './client.ts';
-import type { CliCommand, PageFlags } from './command.ts';
-import { print, printPage, shortTime, writeFacts, writeJson } from './output.ts';
-import { EXIT, isConfirmed, run, type Api } from './run.ts';
-
+import type { CliCommand } from './command.ts';
+import { listing, print, shortTime, writeFacts, writeJson } from './output.ts';
+import { answerTo, EXIT, isConfirmed, run, type Api } from './run.ts';
 import {
   credentialsFile,
   findServer,
@@ -78,23 +77,19 @@ export function addCommands(program: CliCommand): void {
     .command('list-keys')
     .description('List the API keys of the account, newest first')
     .pages()
-    .account((api, query: PageFlags) =>
-      printPage(
-        api,
-        { route: keys.list, query },
-        {
-          rows: (answer) => answer.api_keys,
-          columns: {
-            KEY: 'id',
-            NAME: 'name',
-            VALUE: ({ prefix, last4 }) => `${prefix}…${last4}`,
-            STATE: ({ revoked_at }) => (revoked_at === null ? 'active' : 'revoked'),
-            'LAST USED': 'last_used_at',
-            PERMISSIONS: 'permissions',
-          },
-          nothing: 'No API keys found.',
+    .account(
+      listing(keys.list, {
+        rows: ({ api_keys }) => api_keys,
+        columns: {
+          KEY: 'id',
+          NAME: 'name',
+          VALUE: ({ prefix, last4 }) => `${prefix}…${last4}`,
+          STATE: ({ revoked_at }) => (revoked_at === null ? 'active' : 'revoked'),
+          'LAST USED': 'last_used_at',
+          PERMISSIONS: 'permissions',
         },
-      ),
+        nothing: 'No API keys found.',
+      }),
     );
   auth
     .command('revoke-key')
@@ -115,27 +110,15 @@ export function addCommands(program: CliCommand): void {
     });
 }
 
-interface NewKey {
-  readonly name: string;
-  readonly environment?: string | undefined;
-  readonly permissions: readonly string[];
-  readonly rateLimit?: number | undefined;
-  readonly burstLimit?: number | undefined;
-  readonly ip?: readonly string[] | undefined;
-  readonly domain?: readonly string[] | undefined;
-  /** ISO 8601. */
-  readonly expires?: string | undefined;
-}
-
 /** Creates a key and shows its value, once. */
-function createKey(api: Api, given: NewKey): Promise<number | void> {
-  const { name, environment, permissions, rateLimit, burstLimit, ip, domain, expires } = given;
+function createKey(api: Api, given: Readonly<Record<string, unknown>>): Promise<number | void> {
+  const { name, environment, permissions } = given;
   const restrictions = {
-    rate_limit: rateLimit,
-    burst_limit: burstLimit,
-    ip_whitelist: ip,
-    domain_restrictions: domain,
-    expires_at: expires,
+    rate_limit: given['rateLimit'],
+    burst_limit: given['burstLimit'],
+    ip_whitelist: given['ip'],
+    domain_restrictions: given['domain'],
+    expires_at: given['expires'],
   };
   return print(api, { route: keys.create, body: { name, environment, permissions, restrictions } }, (created) => {
     writeFacts(api.terminal, {
@@ -275,15 +258,20 @@ async function signup(terminal: Terminal, { name, email, force, json, ...flags }
   const target = await serverFor(terminal, flags);
   const { address } = target;
   const body = {
-    name: name ?? (await prompt(terminal, { flag: '--name', question: 'Your name or organisation:' })),
-    email:
-      email ??
-      (await prompt(terminal, {
-        flag: '--email',
-        question: 'Email address:',
-        validate: (text) =>
-          parseAddress(text) === undefined ? 'Enter an email address, such as you@example.com.' : undefined,
-      })),
+    name: await answerTo(terminal, {
+      flag: '--name',
+      given: name,
+      question: 'Your name or organisation',
+      read: z.string().min(1, 'Enter a value.'),
+    }),
+    email: await answerTo(terminal, {
+      flag: '--email',
+      given: email,
+      question: 'Email address',
+      read: z
+        .string()
+        .refine((text) => parseAddress(text) !== undefined, 'Enter an email address, such as you@example.com.'),
+    }),
   };
   return run({ client: createClient({ address }), target, terminal, json }, async ({ client }) => {
     const { data, read } = await client.ask({ route: accounts.signup, body });
@@ -311,29 +299,11 @@ async function serverFor(terminal: Terminal, flags: ServerFlags): Promise<Server
   } catch (error) {
     if (!(error instanceof UsageError) || terminal.ask === undefined) throw error;
   }
-  const url = await prompt(terminal, {
+  const url = await answerTo(terminal, {
     flag: '--url',
-    question: 'Server URL, such as https://mail.example.net:',
-    validate: (text) => (isServerAddress(text) ? undefined : SERVER_ADDRESS),
+    given: undefined,
+    question: 'Server URL, such as https://mail.example.net',
+    read: z.string().refine(isServerAddress, `Must be ${SERVER_ADDRESS}.`),
   });
   return findServer({ ...flags, url }, terminal.env);
-}
-
-interface Question {
-  /** What would have answered it. */
-  readonly flag: string;
-  readonly question: string;
-  /** Why an answer will not do. */
-  readonly validate?: (text: string) => string | undefined;
-}
-
-/** Asks until there is an answer that will do. */
-async function prompt({ ask, writeError }: Terminal, { flag, question, validate }: Question): Promise<string> {
-  if (ask === undefined) throw new UsageError(`${flag} is required when standard input is not a terminal`);
-  for (;;) {
-    const answer = (await ask(`${question} `)).trim();
-    const problem = answer === '' ? 'Enter a value.' : validate?.(answer);
-    if (problem === undefined) return answer;
-    writeError(`${problem}\n`);
-  }
 }

@@ -2,20 +2,14 @@
 import { Option } from 'commander';
 import { analytics as routes, numbers } from '../contract/analytics.ts';
 import type { AnswerOf } from '../contract/route.ts';
-import type { CliCommand, TimeRangeFlags } from './command.ts';
-import { print, save, writeTable, type Columns } from './output.ts';
+import type { CliCommand } from './command.ts';
+import { print, save, showing, writeTable, type Columns } from './output.ts';
 import type { Terminal } from './terminal.ts';
 
 interface LastFlags {
   readonly last30d?: boolean | undefined;
   readonly last7d?: boolean | undefined;
   readonly key?: string | undefined;
-}
-
-interface Filter extends TimeRangeFlags {
-  readonly interval?: string;
-  readonly form?: string;
-  readonly domain?: string;
 }
 
 /** Adds `analytics …`. */
@@ -28,9 +22,7 @@ export function addCommands(program: CliCommand): void {
     .option('--domain <domain>', 'Only this domain')
     .timeRange()
     .example('analytics --interval month --from 2026-01-01', 'The year so far, by month')
-    .account((api, query: Filter) =>
-      print(api, { route: routes.show, query }, (answer) => writeAnalytics(api.terminal, answer)),
-    )
+    .account(showing(routes.show, writeAnalytics))
     .hook('preSubcommand', (command) => {
       const given = command.options.find((option) => command.getOptionValueSource(option.attributeName()) === 'cli');
       if (given !== undefined) command.error(`error: put ${given.long} after the subcommand`);
@@ -77,7 +69,7 @@ const ALWAYS: ReadonlySet<string> = new Set(['submissions', 'delivered']);
 /** Characters of a time that tell one bucket from the next. */
 const SHOWN = { hour: 16, day: 10, month: 7 } as const;
 
-function writeAnalytics(terminal: Terminal, answer: AnswerOf<typeof routes.show>): void {
+function writeAnalytics(answer: AnswerOf<typeof routes.show>, terminal: Terminal): void {
   const { interval, totals, series } = answer;
   const all = numbers.keyof().options;
   const busy = series.filter((row) => all.some((name) => row[name] > 0));

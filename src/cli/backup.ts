@@ -1,6 +1,6 @@
 /** `postern backup`: the daemon makes and verifies the copy, this side writes it and checks what arrived. */
 import { createHash, randomUUID } from 'node:crypto';
-import { link, open, rename, rm, type FileHandle } from 'node:fs/promises';
+import { link, open, rename, rm, stat, type FileHandle } from 'node:fs/promises';
 import { basename, dirname, join, resolve } from 'node:path';
 import { addAbortSignal } from 'node:stream';
 import { backups } from '../contract/server.ts';
@@ -62,24 +62,18 @@ async function create(temporary: string, file: string, force: boolean): Promise<
   });
 }
 
-async function exists(file: string): Promise<boolean> {
-  try {
-    await (await open(file)).close();
-    return true;
-  } catch (error) {
-    return codeOf(error) !== 'ENOENT';
-  }
+function exists(file: string): Promise<boolean> {
+  return stat(file).then(
+    () => true,
+    (error: unknown) => codeOf(error) !== 'ENOENT',
+  );
 }
 
 function alreadyExists(file: string): CommandFailed {
   return new CommandFailed(`${file} already exists. To overwrite it, add --force`);
 }
 
-interface Copy {
-  readonly size: number;
-  readonly sha256: string;
-  readonly rows: number;
-}
+type Copy = Readonly<{ size: number; sha256: string; rows: number }>;
 
 /** Has the daemon make its copy, and waits until that is verified. */
 async function makeCopy({ client, terminal }: Api, signal: AbortSignal): Promise<Copy> {

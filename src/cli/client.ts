@@ -67,14 +67,6 @@ export interface Client {
   open<Path extends string, Answer>(call: Call<Path, Answer>): Promise<IncomingMessage>;
 }
 
-export interface Detail {
-  /** What is wrong: `domains.example.com.forms.contact.rateLimit`, `to`. */
-  readonly path: string;
-  readonly message: string;
-  readonly line?: number | undefined;
-  readonly column?: number | undefined;
-}
-
 const DEFAULT_IDLE_MS = 30_000;
 const CHUNK_BYTES = 64 * 1024;
 
@@ -123,17 +115,25 @@ export function createClient({ address, key, idleMs: usualMs = DEFAULT_IDLE_MS }
   return { address, key, call: async (call) => (await ask(call)).read(), ask, open };
 }
 
+/** The answers of the route of a list, page by page. */
+export async function everyPage<Answer extends { readonly next_cursor: string | null }>(
+  client: Client,
+  route: Call<string, Answer>['route'],
+): Promise<Answer[]> {
+  const pages: Answer[] = [];
+  for (let cursor: string | null | undefined; cursor !== null; cursor = pages.at(-1)?.next_cursor)
+    pages.push(await client.call({ route, query: { limit: 200, cursor } }));
+  return pages;
+}
+
 /** `?…` of what is given and the route knows. */
 function queryText(schema: z.ZodType | undefined, given: object = {}): string {
   const names = schema instanceof z.ZodObject ? Object.keys(schema.shape) : [];
-  const values = new Map(
-    Object.entries(given).map(([name, value]) => [
-      name.replaceAll(/[A-Z]/g, (sign) => `_${sign.toLowerCase()}`),
-      value,
-    ]),
-  );
   const query = new URLSearchParams();
-  for (const name of names) for (const value of [values.get(name) ?? []].flat()) query.append(name, String(value));
+  for (const [flag, value] of Object.entries(given)) {
+    const name = flag.replaceAll(/[A-Z]/g, (sign) => `_${sign.toLowerCase()}`);
+    for (const one of names.includes(name) ? [value ?? []].flat() : []) query.append(name, String(one));
+  }
   return query.size === 0 ? '' : `?${query.toString()}`;
 }
 
@@ -196,22 +196,23 @@ async function readText(response: IncomingMessage, address: Address): Promise<st
   return text;
 }
 
+/** What is wrong, and where: `domains.example.com.forms.contact.rateLimit`, `to`. */
+const detail = z.object({
+  path: z.string(),
+  message: z.string(),
+  line: z.number().optional(),
+  column: z.number().optional(),
+});
+
+export type Detail = z.output<typeof detail>;
+
 /** Both error shapes of the API (docs: /docs of every server). */
 const errorBody = z.object({
   error: z.union([z.string(), z.literal(true)]),
   message: z.string().optional(),
   code: z.union([z.string(), z.number()]).optional(),
   request_id: z.string().optional(),
-  details: z
-    .array(
-      z.object({
-        path: z.string(),
-        message: z.string(),
-        line: z.number().optional(),
-        column: z.number().optional(),
-      }),
-    )
-    .optional(),
+  details: z.array(detail).optional(),
 });
 
 /** Undefined where no Postern says so. */

@@ -28,19 +28,6 @@ export interface ApiFlags {
   readonly json: boolean;
 }
 
-/** What `pages` adds. */
-export interface PageFlags {
-  readonly limit?: number | undefined;
-  /** The `next_cursor` of the page before. */
-  readonly cursor?: string | undefined;
-}
-
-/** What `timeRange` adds. */
-export interface TimeRangeFlags {
-  readonly from?: string | undefined;
-  readonly to?: string | undefined;
-}
-
 const SERVER_FILES = '(default: $POSTERN_CONFIG, then ./config/server.yml, then /etc/postern/server.yml)';
 
 export const CONFIG_OPTION = ['--config <file>', `Path of server.yml ${SERVER_FILES}`] as const;
@@ -149,7 +136,7 @@ export class CliCommand extends Command {
     ]);
     const { terminal, exit } = this.cli;
     const { url, config, json } = this.opts<ApiFlags>();
-    const target = await findTarget({ url, config, operator }, terminal.env);
+    const target = await findTarget({ url, config }, terminal.env, operator);
     exit(await run({ client: createClient(target), target, terminal, json }, work));
   }
 
@@ -189,7 +176,7 @@ class CliHelp extends Help {
   }
 
   override subcommandTerm(command: Command): string {
-    return [command.name(), ...command.registeredArguments.map(termOf)].join(' ');
+    return super.subcommandTerm(command).replaceAll(/(?<=^\S+)\|\S+| \[options\]/g, '');
   }
 
   override optionDescription(option: Option): string {
@@ -203,11 +190,6 @@ class CliHelp extends Help {
   override argumentDescription({ description, argChoices = [] }: Argument): string {
     return withNotes(description, [argChoices.join(', ')]);
   }
-}
-
-function termOf(argument: Argument): string {
-  const name = `${argument.name()}${argument.variadic ? '...' : ''}`;
-  return argument.required ? `<${name}>` : `[${name}]`;
 }
 
 function withNotes(text: string, notes: readonly string[]): string {

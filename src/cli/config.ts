@@ -9,7 +9,7 @@ import { stringify } from 'yaml';
 import { changesFromDefaults, writtenServer } from '../config/diff.ts';
 import { valueAt } from '../config/explain.ts';
 import { findServerFile } from '../config/files.ts';
-import { jsonSchemaText, type SchemaKind } from '../config/json-schema.ts';
+import { jsonSchemaText, type SchemaKind } from '../config/schema.ts';
 import { checkConfig, loadServer, type Reading } from '../config/folder.ts';
 import type { ValidServer } from '../config/parse.ts';
 import { formatProblem, type Path } from '../config/problem.ts';
@@ -138,7 +138,9 @@ function withoutSecrets({ ok, references }: ValidServer): unknown {
     (data, { path, reference }) => replace(data, path, reference),
     writtenServer(ok),
   );
-  return mapText(hidden, maskPasswords);
+  return JSON.parse(JSON.stringify(hidden), (_, value: unknown) =>
+    typeof value === 'string' ? maskPasswords(value) : value,
+  );
 }
 
 /** A path that is not found, because its key was normalised, hides the value around it. */
@@ -148,13 +150,6 @@ function replace(data: unknown, [key, ...rest]: Path, reference: string): unknow
   const value = replace(valueAt(data, [key]), rest, reference);
   if (Array.isArray(data)) return data.map((item: unknown, index) => (index === key ? value : item));
   return { ...data, [key]: value };
-}
-
-function mapText(data: unknown, change: (text: string) => string): unknown {
-  if (typeof data === 'string') return change(data);
-  if (Array.isArray(data)) return data.map((item) => mapText(item, change));
-  if (typeof data !== 'object' || data === null) return data;
-  return Object.fromEntries(Object.entries(data).map(([key, value]) => [key, mapText(value, change)]));
 }
 
 function inline(value: unknown): string {

@@ -1,7 +1,7 @@
 /** The DNS records of a domain: as the API answers them, as text to copy into a DNS console, and as a zone file. */
 import { domains as routes } from '../contract/domains.ts';
 import type { AnswerOf } from '../contract/route.ts';
-import type { Client } from './client.ts';
+import { everyPage, type Client } from './client.ts';
 import { shortTime } from './output.ts';
 import { printable, type Terminal } from './terminal.ts';
 
@@ -84,13 +84,7 @@ export type DnsRecord = Domain['records'][number];
 
 /** All domains of the account, by name. */
 export async function everyDomain(client: Client): Promise<Domain[]> {
-  const all: Domain[] = [];
-  for (let cursor: string | undefined; ;) {
-    const { domains, next_cursor: next } = await client.call({ route: routes.list, query: { limit: 200, cursor } });
-    all.push(...domains);
-    if (next === null) return all;
-    cursor = next;
-  }
+  return (await everyPage(client, routes.list)).flatMap(({ domains }) => domains);
 }
 
 /** Seconds: a usual default of DNS consoles, and short enough to correct a mistake within the hour. */

@@ -2,7 +2,7 @@
 import { Option } from 'commander';
 import { adminDomains, domains as routes, hostKeys } from '../contract/domains.ts';
 import type { AnswerOf } from '../contract/route.ts';
-import { type Answered, type Client, RequestRefused, UsageError } from './client.ts';
+import { type Answered, type Call, type Client, RequestRefused, UsageError } from './client.ts';
 import { timeoutOption, type CliCommand } from './command.ts';
 import {
   domainSentence,
@@ -16,7 +16,6 @@ import {
 } from './dns-records.ts';
 import { print, shortTime, writeJson, writeTable } from './output.ts';
 import { EXIT, isConfirmed, poll, type Api } from './run.ts';
-
 import { printable, type Terminal } from './terminal.ts';
 import { domainName } from './values.ts';
 
@@ -134,7 +133,10 @@ async function verify({ client, terminal, json }: Api, name: string, { wait, tim
   const { data, read } = await poll({
     ask: () => askDomain(client, 'verify', name),
     isDone: (answer) => !wait || isVerified(answer.read()),
-    onWait: (answer, left) => terminal.progress(`${waitingFor(answer.read())} (${left} s left)`),
+    onWait(answer, left) {
+      const missing = answer.read().records.find((record) => record.required && !isCorrect(record));
+      terminal.progress(`${missing === undefined ? 'Waiting' : recordSentence(missing)} (${left} s left)`);
+    },
     timeoutMs: wait ? timeout * 1000 : 0,
     maxIntervalMs: 30_000,
   });
@@ -148,11 +150,6 @@ async function verify({ client, terminal, json }: Api, name: string, { wait, tim
 /** A degraded one still sends, but not for long. */
 function isVerified(domain: Domain): boolean {
   return domain.status === 'verified';
-}
-
-function waitingFor({ records }: Domain): string {
-  const missing = records.find((record) => record.required && !isCorrect(record));
-  return missing === undefined ? 'Waiting' : recordSentence(missing);
 }
 
 function writeResult({ write, style }: Terminal, domain: Domain): void {
@@ -204,27 +201,7 @@ async function remove(api: Api, domain: string, { yes }: { yes: boolean }): Prom
 }
 
 type Key = AnswerOf<typeof hostKeys.rotate>['keys'][number];
-
-interface Rotation {
-  readonly rotate: () => Promise<Answered<{ readonly keys: readonly Key[] }>>;
-  /** Has DNS checked. */
-  readonly verify: () => Promise<Answered<{ readonly keys: readonly Key[] }>>;
-}
-
-/** Of a domain, or with `host` of the server itself. */
-function rotationOf(client: Client, domain: string | undefined, host: boolean): Rotation {
-  if (host && domain === undefined)
-    return {
-      rotate: () => client.ask({ route: hostKeys.rotate }),
-      verify: () => client.ask({ route: hostKeys.verify }),
-    };
-  if (!host && domain !== undefined)
-    return {
-      rotate: () => client.ask({ route: routes.rotateDkim, params: { domain } }),
-      verify: () => client.ask({ route: routes.verify, params: { domain } }),
-    };
-  throw new UsageError('Specify a domain, or --host for the key of the server itself.');
-}
+type KeysRoute = Call<string, { readonly keys: readonly Key[] }>['route'];
 
 /** Creates the next keys, or shows those that wait already. Answers 1 if they do not sign when the time to wait is over. */
 async function rotateDkim(
@@ -232,12 +209,16 @@ async function rotateDkim(
   domain: string | undefined,
   { host, wait, timeout }: Waiting & { host: boolean },
 ): Promise<number | void> {
-  const rotation = rotationOf(client, domain, host);
-  const asked = await rotation.rotate();
+  if (host === (domain !== undefined))
+    throw new UsageError('Specify a domain, or --host for the key of the server itself.');
+  const rotation: KeysRoute = host ? hostKeys.rotate : routes.rotateDkim;
+  const check: KeysRoute = host ? hostKeys.verify : routes.verify;
+  const params = domain === undefined ? {} : { domain };
+  const asked = await client.ask({ route: rotation, params });
   if (!json) writeNext(terminal, nextOf(asked));
   if (!wait) return json ? writeJson(terminal, asked.data) : terminal.write(NEXT_STEP);
   const answer = await poll({
-    ask: rotation.verify,
+    ask: () => client.ask({ route: check, params }),
     isDone: (found) => nextOf(found).length === 0,
     onWait: (found, left) =>
       terminal.progress(`Waiting for ${nextOf(found)[0]?.record.name ?? 'the record'} (${left} s left)`),

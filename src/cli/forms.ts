@@ -1,27 +1,19 @@
 /** `postern forms …`, `instant …`, `recipients …` and `submissions …`. */
 import { Option } from 'commander';
-
-import { labelOf } from '../config/forms.ts';
+import { labelOf } from '../config/snapshot.ts';
 import { formSchema, type FormConfig } from '../config/schema.ts';
-
 import { forms as routes, instantForms as instantRoutes, recipients as recipientRoutes } from '../contract/forms.ts';
 import type { AnswerOf } from '../contract/route.ts';
 import { submissions as submissionRoutes } from '../contract/submissions.ts';
-import type { CliCommand, PageFlags, TimeRangeFlags } from './command.ts';
-import { print, printPage, save, shortTime, sizeText, writeFacts, writeJson } from './output.ts';
-import { type Api } from './run.ts';
+import type { CliCommand } from './command.ts';
+import { print, save, shortTime, sizeText, writeFacts, writeJson, listing, showing } from './output.ts';
+import type { Api } from './run.ts';
 import { RequestRefused } from './client.ts';
 import { snippetOf, STYLES, type SnippetField, type Style } from './snippet.ts';
 import { printable, type Terminal } from './terminal.ts';
 import { mailAddress } from './values.ts';
 
 const FORM = ['<form>', 'ID of the form: example.com/contact, c/partners/join or frm_…'] as const;
-
-interface SubmissionFilter extends TimeRangeFlags {
-  readonly status?: string | undefined;
-  /** Text in a field. */
-  readonly q?: string | undefined;
-}
 
 /** Adds `instant …`, `forms …`, `recipients …` and `submissions …`. */
 export function addCommands(program: CliCommand): void {
@@ -38,30 +30,24 @@ function addInstant(program: CliCommand): void {
   filtered(instant.command('list'))
     .description('List submissions to instant forms, newest first')
     .pages()
-    .account((api, query: SubmissionFilter & PageFlags) =>
-      printPage(api, { route: submissionRoutes.listInstant, query }, SUBMISSIONS),
-    );
+    .account(listing(submissionRoutes.listInstant, SUBMISSIONS));
   instant
     .command('forms')
     .description('List instant forms, newest first')
     .pages()
-    .account((api, query: PageFlags) =>
-      printPage(
-        api,
-        { route: instantRoutes.list, query },
-        {
-          rows: (answer) => answer.forms,
-          columns: {
-            FORM: 'id',
-            NAME: 'name',
-            RECIPIENT: 'email',
-            STATE: ({ recipient_status }) => STATES[recipient_status],
-            SUBMISSIONS: 'submissions',
-            ADDRESS: 'endpoint',
-          },
-          nothing: 'No instant forms found.',
+    .account(
+      listing(instantRoutes.list, {
+        rows: ({ forms }) => forms,
+        columns: {
+          FORM: 'id',
+          NAME: 'name',
+          RECIPIENT: 'email',
+          STATE: ({ recipient_status }) => STATES[recipient_status],
+          SUBMISSIONS: 'submissions',
+          ADDRESS: 'endpoint',
         },
-      ),
+        nothing: 'No instant forms found.',
+      }),
     );
   instant
     .command('create')
@@ -94,22 +80,18 @@ function addForms(program: CliCommand): void {
     .pages()
     .description('List the forms of domains and collections, then the forms created by the API')
     .option('--domain <domain>', 'Only this domain')
-    .account((api, query: PageFlags & { domain?: string }) =>
-      printPage(
-        api,
-        { route: routes.list, query },
-        {
-          rows: (answer) => answer.forms,
-          columns: {
-            FORM: 'id',
-            NAME: 'name',
-            RECIPIENT: ({ recipients }) => recipients.map(recipientText).join(', '),
-            SUBMISSIONS: 'submissions',
-            ADDRESS: 'endpoint',
-          },
-          nothing: 'No forms found. Create a project with: postern init',
+    .account(
+      listing(routes.list, {
+        rows: ({ forms }) => forms,
+        columns: {
+          FORM: 'id',
+          NAME: 'name',
+          RECIPIENT: ({ recipients }) => recipients.map(recipientText).join(', '),
+          SUBMISSIONS: 'submissions',
+          ADDRESS: 'endpoint',
         },
-      ),
+        nothing: 'No forms found. Create a project with: postern init',
+      }),
     );
   forms
     .command('snippet')
@@ -180,16 +162,12 @@ function addRecipients(program: CliCommand): void {
     .command('list')
     .pages()
     .description('List recipients and their confirmation status')
-    .account((api, query: PageFlags) =>
-      printPage(
-        api,
-        { route: recipientRoutes.list, query },
-        {
-          rows: (answer) => answer.recipients,
-          columns: { ADDRESS: 'address', STATUS: 'status', ASKED: 'asked_at', CONFIRMED: 'confirmed_at' },
-          nothing: 'No recipients found.',
-        },
-      ),
+    .account(
+      listing(recipientRoutes.list, {
+        rows: ({ recipients }) => recipients,
+        columns: { ADDRESS: 'address', STATUS: 'status', ASKED: 'asked_at', CONFIRMED: 'confirmed_at' },
+        nothing: 'No recipients found.',
+      }),
     );
   recipients
     .command('ask')
@@ -228,16 +206,12 @@ function addSubmissions(program: CliCommand): void {
     .argument(...FORM)
     .description('List the submissions of a form, newest first')
     .example('submissions list example.com/contact --status spam', 'Submissions classified as spam')
-    .account((api, form: string, query: SubmissionFilter & PageFlags) =>
-      printPage(api, { route: submissionRoutes.list, params: { form }, query }, SUBMISSIONS),
-    );
+    .account(listing(submissionRoutes.list, SUBMISSIONS));
   submissions
     .command('show')
     .argument('<id>', 'ID of the submission (sub_…)')
     .description('Show a submission with its fields, files and spam score')
-    .account((api, id: string) =>
-      print(api, { route: submissionRoutes.show, params: { id } }, (shown) => writeSubmission(api.terminal, shown)),
-    );
+    .account(showing(submissionRoutes.show, writeSubmission));
   const exported = submissions
     .command('export')
     .argument(...FORM)
@@ -245,13 +219,11 @@ function addSubmissions(program: CliCommand): void {
     .addOption(new Option('--format <format>', 'File format').choices(['csv', 'json']).default('csv').conflicts('json'))
     .option('--output <file>', 'File to write (default: standard output)')
     .example('submissions export example.com/contact --output contact.csv', 'Export for a spreadsheet');
-  filtered(exported).account(
-    async (api, form: string, flags: SubmissionFilter & { format: string; output?: string }) => {
-      const query = { ...flags, format: api.json ? 'json' : flags.format };
-      const call = { route: submissionRoutes.export, params: { form }, query };
-      await save(api.terminal, await api.client.open(call), flags.output);
-    },
-  );
+  filtered(exported).account(async (api, form: string, flags: { format: string; output?: string }) => {
+    const query = { ...flags, format: api.json ? 'json' : flags.format };
+    const call = { route: submissionRoutes.export, params: { form }, query };
+    await save(api.terminal, await api.client.open(call), flags.output);
+  });
 }
 
 function filtered(command: CliCommand): CliCommand {
@@ -262,7 +234,7 @@ function filtered(command: CliCommand): CliCommand {
 }
 
 /** Writes one with its fields, files and what the spam filter found. */
-function writeSubmission(terminal: Terminal, shown: AnswerOf<typeof submissionRoutes.show>): void {
+function writeSubmission(shown: AnswerOf<typeof submissionRoutes.show>, terminal: Terminal): void {
   const { id, form, fields, files, ip, user_agent, referer, status, spam, created_at, messages } = shown;
   const { write, style } = terminal;
   writeFacts(terminal, {

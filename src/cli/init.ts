@@ -2,18 +2,15 @@
 import { lstat, mkdir, writeFile } from 'node:fs/promises';
 import { dirname, join, relative, resolve } from 'node:path';
 import { domainToUnicode } from 'node:url';
-import type { z } from 'zod';
 import { stringify } from 'yaml';
 import { PUSHED_FILE } from '../config/bundle.ts';
 import * as is from '../config/scalars.ts';
-import { slugOf } from '../config/scalars.ts';
 import { codeOf, messageOf } from '../lib/errors.ts';
 import { writeJson } from './output.ts';
-import { EXIT } from './run.ts';
-import { UsageError, CommandFailed } from './client.ts';
-
+import { answerTo, EXIT, type Question } from './run.ts';
+import { CommandFailed } from './client.ts';
 import type { Terminal } from './terminal.ts';
-import { jsonSchemaText } from '../config/json-schema.ts';
+import { jsonSchemaText } from '../config/schema.ts';
 
 export interface InitFlags extends Partial<NewProject> {
   /** Takes what is proposed. */
@@ -25,24 +22,18 @@ export interface InitFlags extends Partial<NewProject> {
 
 /** Writes the files. Returns the exit code; throws UsageError for a missing value if standard input is not a terminal. */
 export async function init(terminal: Terminal, folder: string | undefined, flags: InitFlags): Promise<number> {
-  const { writeError, write } = terminal;
+  const { write } = terminal;
   const root = resolve(terminal.folder, folder ?? '.');
-  if (!flags.force) {
-    // Before any question: the answers would be lost.
-    const there = await namesThere(root, [PUSHED_FILE]);
-    if (there.length > 0) return refuse(shownNames(terminal, root, there), writeError);
-  }
+  // Before any question: the answers would be lost.
+  if (!flags.force && (await isTaken(terminal, root, [PUSHED_FILE]))) return EXIT.failed;
   const project = await answersTo(terminal, flags);
-  if (!flags.force) {
-    const there = await namesThere(root, projectFileNames(project));
-    if (there.length > 0) return refuse(shownNames(terminal, root, there), writeError);
-  }
   const files = projectFiles(project);
-  for (const [name, text] of files) await writeNew(join(root, name), text, flags.force);
   const names = [...files.keys()];
+  if (!flags.force && (await isTaken(terminal, root, names))) return EXIT.failed;
+  for (const [name, text] of files) await writeNew(join(root, name), text, flags.force);
   if (flags.json) writeJson(terminal, { folder: root, project: project.slug, files: names });
   else {
-    for (const name of shownNames(terminal, root, names)) write(`Created ${name}\n`);
+    for (const name of names) write(`Created ${relative(terminal.folder, join(root, name))}\n`);
     const next = [
       ['postern test config', 'Check the configuration'],
       [`postern templates preview ${project.form}`, 'Preview the notification'],
@@ -56,28 +47,21 @@ export async function init(terminal: Terminal, folder: string | undefined, flags
   return EXIT.done;
 }
 
-/** Relative to the working folder. */
-function shownNames({ folder }: Terminal, root: string, names: readonly string[]): string[] {
-  return names.map((name) => relative(folder, join(root, name)));
-}
-
-function refuse(there: readonly string[], writeError: Terminal['writeError']): number {
-  writeError(
-    `${there.join(', ')} already exist${there.length === 1 ? 's' : ''}. Nothing was written. To overwrite, add --force.\n`,
-  );
-  return EXIT.failed;
-}
-
-async function namesThere(root: string, names: readonly string[]): Promise<string[]> {
-  const found = await Promise.all(
-    names.map((name) =>
-      lstat(join(root, name)).then(
-        () => [name],
-        (error: unknown) => (codeOf(error) === 'ENOENT' ? [] : Promise.reject(cannotWrite(join(root, name), error))),
-      ),
-    ),
-  );
-  return found.flat();
+/** Whether any of these files exists; says which. */
+async function isTaken({ folder, writeError }: Terminal, root: string, names: readonly string[]): Promise<boolean> {
+  const there: string[] = [];
+  for (const path of names.map((name) => join(root, name))) {
+    try {
+      await lstat(path);
+      there.push(relative(folder, path));
+    } catch (error) {
+      if (codeOf(error) !== 'ENOENT') throw cannotWrite(path, error);
+    }
+  }
+  if (there.length === 0) return false;
+  const exist = there.length === 1 ? 'exists' : 'exist';
+  writeError(`${there.join(', ')} already ${exist}. Nothing was written. To overwrite, add --force.\n`);
+  return true;
 }
 
 async function writeNew(path: string, text: string, force: boolean): Promise<void> {
@@ -93,59 +77,22 @@ function cannotWrite(path: string, cause: unknown): CommandFailed {
   return new CommandFailed(`Cannot write ${path}: ${messageOf(cause)}`, { cause });
 }
 
-interface Question {
-  /** The flag that would have answered it. */
-  readonly flag: keyof NewProject;
-  readonly question: string;
-  /** What is taken for no answer. */
-  readonly suggestion?: string;
-  /** Brings an answer into its normal form, or says what is expected. */
-  readonly read: z.ZodType<string>;
-}
-
 async function answersTo(terminal: Terminal, flags: InitFlags): Promise<NewProject> {
-  const domain = await ask({ flag: 'domain', question: 'Domain of the website', read: is.domainName });
-  const email = await ask({ flag: 'email', question: 'Email address for submissions', read: is.address });
+  const domain = await ask('domain', { question: 'Domain of the website', read: is.domainName });
+  const email = await ask('email', { question: 'Email address for submissions', read: is.address });
   const shown = domainToUnicode(domain);
-  const name = await ask({ flag: 'name', question: 'Project name', suggestion: shown, read: is.text(200) });
-  const slug = await ask({
-    flag: 'slug',
+  const name = await ask('name', { question: 'Project name', suggestion: shown, read: is.text(200) });
+  const slug = await ask('slug', {
     question: 'Short name for URLs and commands',
     // Of the ASCII form: two names in another script would have the same slug.
-    suggestion: slugOf(name === shown ? domain : name),
+    suggestion: is.slugOf(name === shown ? domain : name),
     read: is.slug,
   });
-  const form = await ask({
-    flag: 'form',
-    question: 'ID of the first form',
-    suggestion: 'contact',
-    read: is.identifier,
-  });
+  const form = await ask('form', { question: 'ID of the first form', suggestion: 'contact', read: is.identifier });
   return { domain, email, name, slug, form };
 
-  function ask(question: Question): Promise<string> {
-    return answerTo(terminal, flags, question);
-  }
-}
-
-/** From the flag, else the person, else what is proposed. */
-async function answerTo(terminal: Terminal, flags: InitFlags, prompted: Question): Promise<string> {
-  const { flag, question, suggestion, read } = prompted;
-  const given = flags[flag] ?? (flags.yes ? suggestion : undefined);
-  if (given !== undefined) {
-    const result = read.safeParse(given);
-    if (result.success) return result.data;
-    throw new UsageError(`--${flag} ${given}: ${result.error.issues[0]?.message}`);
-  }
-  if (terminal.ask === undefined || flags.yes) {
-    if (suggestion !== undefined) return suggestion;
-    throw new UsageError(`--${flag} is required when standard input is not a terminal or --yes is given`);
-  }
-  for (;;) {
-    const words = await terminal.ask(`${question}${suggestion === undefined ? '' : ` [${suggestion}]`}: `);
-    const result = read.safeParse(words.trim() || suggestion || '');
-    if (result.success) return result.data;
-    terminal.writeError(`${result.error.issues[0]?.message}\n`);
+  function ask(flag: keyof NewProject, asked: Pick<Question, 'question' | 'suggestion' | 'read'>): Promise<string> {
+    return answerTo(terminal, { ...asked, flag: `--${flag}`, given: flags[flag], yes: flags.yes });
   }
 }
 
@@ -161,18 +108,16 @@ export interface NewProject {
 
 const SCHEMA_FILE = 'postern.schema.json';
 
-/** Names of the files below the project's folder. */
-function projectFileNames({ form }: Pick<NewProject, 'form'>): string[] {
-  return [PUSHED_FILE, SCHEMA_FILE, templateFile(form)];
-}
-
-/** Their contents by name. */
+/** The files below the project's folder, by name. */
 function projectFiles(project: NewProject): ReadonlyMap<string, string> {
-  const texts = [configuration(project), jsonSchemaText('project'), TEMPLATE];
-  return new Map(projectFileNames(project).map((name, i) => [name, texts[i] ?? '']));
+  return new Map([
+    [PUSHED_FILE, configuration(project)],
+    [SCHEMA_FILE, jsonSchemaText('project')],
+    [templateFile(project), TEMPLATE],
+  ]);
 }
 
-function templateFile(form: string): string {
+function templateFile({ form }: NewProject): string {
   return `templates/${form}.html`;
 }
 
@@ -226,7 +171,7 @@ templates:
     type: form
     subject: "{{ form.subject || 'New message' }} from {{ form.name || form.email }}"
     # \`postern templates preview ${project.form}\` renders it. The text part is generated from it.
-    html_file: ${scalar(templateFile(project.form))}
+    html_file: ${scalar(templateFile(project))}
 `;
 }
 

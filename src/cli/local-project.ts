@@ -1,8 +1,10 @@
 /** The project on this machine: its postern.yml and the files that it names, read as a push sends them. */
+import type { Stats } from 'node:fs';
 import { stat } from 'node:fs/promises';
 import { dirname, join, relative, resolve } from 'node:path';
 import { PUSHED_FILE } from '../config/bundle.ts';
 import { readBeside, readText } from '../config/files.ts';
+import { labelOf } from '../config/snapshot.ts';
 import { glanceAtProject, parseProject, type Invalid, type ValidProject } from '../config/parse.ts';
 import { formatProblem } from '../config/problem.ts';
 import type { ProjectConfig, FormConfig } from '../config/schema.ts';
@@ -11,7 +13,6 @@ import type { CheckTemplates } from '../config/checks.ts';
 import { checkTemplates } from '../templates/engine.ts';
 import { UserError } from '../lib/errors.ts';
 import type { Terminal } from './terminal.ts';
-import { labelOf } from '../config/forms.ts';
 import { systemClock } from '../lib/clock.ts';
 import type { Variables } from '../templates/template.ts';
 
@@ -31,7 +32,9 @@ export interface LocalProject {
  * person stands or of one above it. Throws UserError where there is none.
  */
 export async function readLocalProject(folder: string, where: string | undefined): Promise<LocalProject> {
-  const path = where === undefined ? await findAbove(folder) : await fileAt(resolve(folder, where));
+  const given = resolve(folder, where ?? '.');
+  const isFolder = where !== undefined && (await statOf(given))?.isDirectory();
+  const path = where === undefined ? await findAbove(folder) : isFolder ? join(given, PUSHED_FILE) : given;
   const file = relative(folder, path);
   const read = await readText(path);
   if ('problem' in read)
@@ -39,7 +42,9 @@ export async function readLocalProject(folder: string, where: string | undefined
   const yaml = read.text;
   const names = glanceAtProject(yaml).files;
   const { files, refused } = await readBeside(path, names.filter(isSendable));
-  for (const name of names) if (!isSendable(name)) refused[name] = unsendable(name);
+  for (const name of names)
+    if (!isSendable(name))
+      refused[name] = `${name} cannot be deployed. Use a file in the folder of ${PUSHED_FILE} or below, without ".."`;
   return { file, yaml, files, judge, result: judge(checkTemplates) };
 
   function judge(check: CheckTemplates): ValidProject | Invalid {
@@ -63,32 +68,18 @@ function isSendable(name: string): boolean {
   return !name.split('/').includes('..') && !name.includes('\\');
 }
 
-function unsendable(name: string): string {
-  return `${name} cannot be deployed. Use a file in the folder of ${PUSHED_FILE} or below, without ".."`;
-}
-
 async function findAbove(folder: string): Promise<string> {
   for (let here = folder; ; here = dirname(here)) {
     const file = join(here, PUSHED_FILE);
-    if (await isThere(file)) return file;
+    if ((await statOf(file))?.isFile()) return file;
     if (here === dirname(here)) break;
   }
   throw new UserError(`No ${PUSHED_FILE} in ${folder} or its parent folders. To create one, run: postern init`);
 }
 
-async function fileAt(path: string): Promise<string> {
-  const found = await stat(path).catch(() => undefined);
-  return found?.isDirectory() === true ? join(path, PUSHED_FILE) : path;
+function statOf(path: string): Promise<Stats | undefined> {
+  return stat(path).catch(() => undefined);
 }
-
-async function isThere(path: string): Promise<boolean> {
-  return stat(path).then(
-    (found) => found.isFile(),
-    () => false,
-  );
-}
-
-type FormRules = Omit<FormConfig, 'to' | 'from' | 'reply_relay'>;
 
 /** A form of a project, whatever it belongs to. */
 export interface LocalForm {
@@ -97,29 +88,23 @@ export interface LocalForm {
   readonly name: string;
   /** Whose name its mail is from; of a collection's form the server's own, which is not known here. */
   readonly domain: string | undefined;
-  readonly config: FormRules & Partial<Pick<FormConfig, 'from'>>;
+  readonly config: Omit<FormConfig, 'to' | 'from' | 'reply_relay'> & Partial<Pick<FormConfig, 'from'>>;
 }
 
 /** Every form that the configuration declares. */
 export function formsIn({ domains, collections }: ProjectConfig): LocalForm[] {
-  return [
-    ...Object.entries(domains).flatMap(([domain, { forms }]) =>
-      Object.entries(forms).map(([key, config]) => ({
-        id: `${domain}/${key}`,
-        name: config.name ?? key,
-        domain,
-        config,
-      })),
-    ),
-    ...Object.entries(collections).flatMap(([collection, { forms }]) =>
-      Object.entries(forms).map(([key, config]) => ({
-        id: `c/${collection}/${key}`,
-        name: config.name ?? key,
-        domain: undefined,
-        config,
-      })),
-    ),
+  const places = [
+    ...Object.entries(domains).map(([domain, { forms }]) => ({ prefix: domain, domain, forms })),
+    ...Object.entries(collections).map(([name, { forms }]) => ({ prefix: `c/${name}`, domain: undefined, forms })),
   ];
+  return places.flatMap(({ prefix, domain, forms }) =>
+    Object.entries<LocalForm['config']>(forms).map(([key, config]) => ({
+      id: `${prefix}/${key}`,
+      name: config.name ?? key,
+      domain,
+      config,
+    })),
+  );
 }
 
 const DEFAULT_FIELDS = ['name', 'email', 'subject', 'message'];
@@ -145,7 +130,7 @@ const BY_TYPE: Readonly<Record<FormConfig['fields'][string]['type'], string>> = 
 /** The variables of its templates; `given` overrides them, its `form` member by member. */
 export function sampleOf(form: LocalForm | undefined, given: Variables = {}): Variables {
   const { form: givenFields, ...others } = given;
-  const values = { ...fieldsOf(form), ...membersOf(givenFields) };
+  const values = { ...fieldsOf(form), ...(typeof givenFields === 'object' ? givenFields : {}) };
   const config = { fields: form?.config.fields ?? {} };
   const domain = form === undefined ? 'example.com' : (form.domain ?? 'mail.example.net');
   return {
@@ -180,8 +165,4 @@ function fieldsOf(form: LocalForm | undefined): Record<string, unknown> {
       return [name, options?.[0] ?? (type === 'text' ? VALUES.get(name) : undefined) ?? BY_TYPE[type]];
     }),
   );
-}
-
-function membersOf(value: unknown): object {
-  return typeof value === 'object' && value !== null ? value : {};
 }

@@ -6,11 +6,11 @@ import { suppressions as suppressionRoutes } from '../contract/email.ts';
 import type { AnswerOf } from '../contract/route.ts';
 import { webhooks as routes } from '../contract/webhooks.ts';
 import { PUBLIC_EVENTS } from '../lib/event-types.ts';
-import type { CliCommand, PageFlags, TimeRangeFlags } from './command.ts';
-import { counted, print, printPage, shortTime, writeFacts, writeJson, writeTable } from './output.ts';
-import { EXIT, isConfirmed, type Api } from './run.ts';
+import type { CliCommand } from './command.ts';
+import { counted, listing, print, shortTime, showing, writeFacts, writeJson, writeTable } from './output.ts';
+import { EXIT, isConfirmed } from './run.ts';
 import { UsageError } from './client.ts';
-import { printable } from './terminal.ts';
+import { printable, type Terminal } from './terminal.ts';
 import { listOf, mailAddress, moment, oneOf, webAddress } from './values.ts';
 
 /** Adds `suppressions …`, `events …` and `webhooks …`. */
@@ -26,16 +26,12 @@ function addSuppressions(program: CliCommand): void {
     .command('list')
     .pages()
     .description('List suppressed addresses in alphabetical order')
-    .account((api, query: PageFlags) =>
-      printPage(
-        api,
-        { route: suppressionRoutes.list, query },
-        {
-          rows: (answer) => answer.suppressions,
-          columns: { ADDRESS: 'address', REASON: 'reason', SINCE: 'created_at' },
-          nothing: 'The suppression list is empty.',
-        },
-      ),
+    .account(
+      listing(suppressionRoutes.list, {
+        rows: ({ suppressions }) => suppressions,
+        columns: { ADDRESS: 'address', REASON: 'reason', SINCE: 'created_at' },
+        nothing: 'The suppression list is empty.',
+      }),
     );
   suppressions
     .command('add')
@@ -55,16 +51,11 @@ function addSuppressions(program: CliCommand): void {
     .command('remove')
     .argument('<address>', 'Suppressed address', mailAddress)
     .description('Remove an address from the suppression list')
-    .account((api, address: string) =>
-      print(api, { route: suppressionRoutes.remove, params: { address } }, (row) =>
-        api.terminal.write(`Removed ${printable(row.address)} from the suppression list.\n`),
+    .account(
+      showing(suppressionRoutes.remove, ({ address }, { write }) =>
+        write(`Removed ${printable(address)} from the suppression list.\n`),
       ),
     );
-}
-
-interface EventFilter extends PageFlags, TimeRangeFlags {
-  readonly type?: string;
-  readonly domain?: string;
 }
 
 /** The details of an event that a list shows. */
@@ -87,22 +78,18 @@ function addEvents(program: CliCommand): void {
     .timeRange()
     .pages()
     .example('events list --type email.bounced', 'Bounced mail, including forwarded mail')
-    .account((api, query: EventFilter) =>
-      printPage(
-        api,
-        { route: analytics.events, query },
-        {
-          rows: ({ events }) => events.map((event) => ({ ...event, ...details.parse(event.data) })),
-          columns: {
-            AT: 'created_at',
-            TYPE: 'type',
-            DOMAIN: 'domain',
-            RECIPIENT: ({ recipient, to = '-' }) => recipient ?? to,
-            REPLY: ({ reply = '', dsn = 'queued' }) => `${reply}${dsn === 'queued' ? '' : ` (no DSN sent: ${dsn})`}`,
-          },
-          nothing: 'No matching events.',
+    .account(
+      listing(analytics.events, {
+        rows: ({ events }) => events.map((event) => ({ ...event, ...details.parse(event.data) })),
+        columns: {
+          AT: 'created_at',
+          TYPE: 'type',
+          DOMAIN: 'domain',
+          RECIPIENT: ({ recipient, to = '-' }) => recipient ?? to,
+          REPLY: ({ reply = '', dsn = 'queued' }) => `${reply}${dsn === 'queued' ? '' : ` (no DSN sent: ${dsn})`}`,
         },
-      ),
+        nothing: 'No matching events.',
+      }),
     );
 }
 
@@ -115,22 +102,18 @@ function addWebhooks(program: CliCommand): void {
     .command('list')
     .pages()
     .description('List webhooks, newest first, including those defined in projects')
-    .account((api, query: PageFlags) =>
-      printPage(
-        api,
-        { route: routes.list, query },
-        {
-          rows: (answer) => answer.webhooks,
-          columns: {
-            WEBHOOK: 'id',
-            STATE: stateOf,
-            'CREATED BY': ({ project }) => project ?? 'the API',
-            ADDRESS: 'url',
-            EVENTS: eventsOf,
-          },
-          nothing: 'No webhooks found.',
+    .account(
+      listing(routes.list, {
+        rows: ({ webhooks }) => webhooks,
+        columns: {
+          WEBHOOK: 'id',
+          STATE: stateOf,
+          'CREATED BY': ({ project }) => project ?? 'the API',
+          ADDRESS: 'url',
+          EVENTS: eventsOf,
         },
-      ),
+        nothing: 'No webhooks found.',
+      }),
     );
   webhooks
     .command('add')
@@ -180,9 +163,7 @@ function addWebhooks(program: CliCommand): void {
     .command('show')
     .argument(...WEBHOOK)
     .description('Show a webhook and its latest deliveries')
-    .account((api, id: string) =>
-      print(api, { route: routes.show, params: { id } }, (shown) => writeWebhook(api, shown)),
-    );
+    .account(showing(routes.show, writeWebhook));
   webhooks
     .command('test')
     .argument(...WEBHOOK)
@@ -220,7 +201,7 @@ function addWebhooks(program: CliCommand): void {
   }
 }
 
-function writeWebhook({ terminal }: Api, { deliveries, ...row }: AnswerOf<typeof routes.show>): void {
+function writeWebhook({ deliveries, ...row }: AnswerOf<typeof routes.show>, terminal: Terminal): void {
   writeFacts(terminal, {
     webhook: row.id,
     address: row.url,

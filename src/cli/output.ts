@@ -3,10 +3,10 @@ import { open } from 'node:fs/promises';
 import { resolve } from 'node:path';
 import { Transform, type Readable } from 'node:stream';
 import { pipeline } from 'node:stream/promises';
+import { parametersOf } from '../contract/route.ts';
 import { codeOf, messageOf } from '../lib/errors.ts';
 import { type Call, CommandFailed, DaemonUnreachable } from './client.ts';
 import { type Api } from './run.ts';
-
 import { printable, type Terminal } from './terminal.ts';
 
 /** Calls a route and prints its answer: with `--json` as it came, else by `show`, which answers the exit code. */
@@ -19,13 +19,20 @@ export async function print<Path extends string, Answer>(
   return json ? writeJson(terminal, data) : show(read());
 }
 
+/** The work of a command that shows the answer of a route: arguments fill its path in their order, and flags its query. */
+export function showing<Answer>(
+  route: Call<string, Answer>['route'],
+  show: (answer: Answer, terminal: Terminal) => void,
+): (api: Api, ...given: unknown[]) => Promise<number | void> {
+  return (api, ...given) => {
+    const params = Object.fromEntries(parametersOf(route.path).map((name, i) => [name, String(given[i])]));
+    const query = given.find((value) => typeof value === 'object' && value !== null) ?? {};
+    return print(api, { route, params, query }, (answer) => show(answer, api.terminal));
+  };
+}
+
 /** Columns of a table: their headings, and the member or text of a row that each shows. */
 export type Columns<Row> = Readonly<Record<string, keyof Row | ((row: Row) => unknown)>>;
-
-interface Page {
-  readonly count: number;
-  readonly next_cursor: string | null;
-}
 
 interface Listed<Answer, Row> {
   readonly rows: (answer: Answer) => readonly Row[];
@@ -34,18 +41,17 @@ interface Listed<Answer, Row> {
   readonly nothing: string;
 }
 
-/** Calls the route of a list and prints a page of it: with `--json` as it came, else as a table and how to see more. */
-export function printPage<Path extends string, Answer extends Page, Row>(
-  api: Api,
-  call: Call<Path, Answer>,
+/** The work of a command that prints a page of a list: as `showing` does, as a table and how to see more. */
+export function listing<Answer extends { readonly count: number; readonly next_cursor: string | null }, Row>(
+  route: Call<string, Answer>['route'],
   { rows: rowsOf, columns, nothing }: Listed<Answer, Row>,
-): Promise<number | void> {
-  return print(api, call, (answer) => {
+): ReturnType<typeof showing> {
+  return showing(route, (answer, terminal) => {
     const { count, next_cursor: next } = answer;
-    const { width, write, writeError } = api.terminal;
+    const { width, write, writeError } = terminal;
     const rows = rowsOf(answer);
     // With a condition that is searched for a page may be empty although there is more.
-    if (rows.length > 0) writeTable(api.terminal, columns, rows);
+    if (rows.length > 0) writeTable(terminal, columns, rows);
     else if (next === null) return (width === undefined ? writeError : write)(`${nothing}\n`);
     const shown = `${rows.length} of ${count}`;
     if (next !== null) (width === undefined ? writeError : write)(`${shown}; for more, add --cursor ${next}\n`);
@@ -152,24 +158,20 @@ export function barText(done: number, total: number): string {
   return `${'█'.repeat(full)}${'░'.repeat(BAR_WIDTH - full)} ${percent} % of ${sizeText(total)}`;
 }
 
-const PROGRESS_BYTES = 64 * 1024;
-
 /**
  * Writes what the daemon sends to the file `output`, else to standard output; where it is a file, says how far it is. Throws
  * CommandFailed where that cannot be written, DaemonUnreachable where the daemon went away in the middle.
  */
 export async function save(terminal: Terminal, source: Readable, output: string | undefined): Promise<void> {
-  if (output === undefined)
-    return download(source, () => pipeline(source, printableFor(terminal), terminal.sink, { end: false }));
+  const { sink, width } = terminal;
+  if (output === undefined && width === undefined)
+    return download(source, () => pipeline(source, sink, { end: false }));
+  if (output === undefined) return download(source, () => pipeline(source, printableLines, sink, { end: false }));
   let bytes = 0;
-  let shown = 0;
   const counter = new Transform({
     transform(chunk: Buffer, _encoding, done) {
       bytes += chunk.length;
-      if (bytes - shown >= PROGRESS_BYTES) {
-        shown = bytes;
-        terminal.progress(`${sizeText(bytes)} written to ${output}`);
-      }
+      terminal.progress(`${sizeText(bytes)} written to ${output}`);
       done(null, chunk);
     },
   });
@@ -182,23 +184,15 @@ export async function save(terminal: Terminal, source: Readable, output: string 
   terminal.writeError(`${sizeText(bytes)} written to ${output}\n`);
 }
 
-/** On a terminal nothing that it would act on, and a whole last line; elsewhere every byte as it came. */
-function printableFor({ width }: Terminal): Transform {
+/** Text without anything that a terminal would act on, and with a whole last line. */
+async function* printableLines(chunks: AsyncIterable<Buffer>): AsyncGenerator<string> {
   const decoder = new TextDecoder();
-  let isLineOver = true;
-  return new Transform({
-    transform(chunk: Buffer, _encoding, done) {
-      isLineOver = chunk.at(-1) === 0x0a;
-      done(null, width === undefined ? chunk : lines(decoder.decode(chunk, { stream: true })));
-    },
-    flush(done) {
-      done(null, width === undefined || isLineOver ? undefined : '\n');
-    },
-  });
-}
-
-function lines(text: string): string {
-  return text.replaceAll('\r\n', '\n').split('\n').map(printable).join('\n');
+  let text = '';
+  for await (const chunk of chunks) {
+    text = decoder.decode(chunk, { stream: true }).replaceAll('\r\n', '\n');
+    yield text.split('\n').map(printable).join('\n');
+  }
+  if (text !== '' && !text.endsWith('\n')) yield '\n';
 }
 
 async function download(source: Readable, work: () => Promise<void>): Promise<void> {

@@ -10,14 +10,13 @@ import { projects as routes } from '../contract/projects.ts';
 import type { AnswerOf } from '../contract/route.ts';
 import { UserError } from '../lib/errors.ts';
 import { type Client, type OnSent, RequestRefused, UsageError } from './client.ts';
-import type { CliCommand, PageFlags } from './command.ts';
+import type { CliCommand } from './command.ts';
 import { everyDomain } from './dns-records.ts';
 import { init, type InitFlags } from './init.ts';
 import { readLocalProject, validProject } from './local-project.ts';
-import { barText, counted, print, printPage, shortTime, writeFacts, writeJson, writeTable } from './output.ts';
-import { planLines, type PlanLine } from './plan-text.ts';
+import { barText, counted, listing, print, shortTime, writeFacts, writeJson, writeTable } from './output.ts';
+import { planLines } from './plan-text.ts';
 import { EXIT, isConfirmed, type Api } from './run.ts';
-
 import { printable, type Terminal } from './terminal.ts';
 import { domainName, mailAddress } from './values.ts';
 
@@ -70,22 +69,18 @@ export function addCommands(program: CliCommand): void {
     .command('list')
     .description('List projects, newest first')
     .pages()
-    .account((api, query: PageFlags) =>
-      printPage(
-        api,
-        { route: routes.list, query },
-        {
-          rows: (answer) => answer.projects,
-          columns: {
-            PROJECT: 'slug',
-            SOURCE: ({ source }) => SOURCES.get(source) ?? source,
-            REVISION: 'revision',
-            CREATED: 'created_at',
-            NAME: 'name',
-          },
-          nothing: 'No projects found. Create one with postern init and postern push.',
+    .account(
+      listing(routes.list, {
+        rows: ({ projects }) => projects,
+        columns: {
+          PROJECT: 'slug',
+          SOURCE: ({ source }) => SOURCES.get(source) ?? source,
+          REVISION: 'revision',
+          CREATED: 'created_at',
+          NAME: 'name',
         },
-      ),
+        nothing: 'No projects found. Create one with postern init and postern push.',
+      }),
     );
   projects
     .command('show')
@@ -169,7 +164,8 @@ async function rollback(api: Api, { project, revision, yes, dryRun }: RollbackFl
   }
   const read = parseProject(yaml, PUSHED_FILE, { files, env: NO_SECRETS });
   const after = 'ok' in read ? writtenProject(read.ok) : {};
-  if (!(await isApproved(api, { slug, plan, after, file: id, yes, dryRun }))) return unchanged(api, plan, dryRun);
+  const refused = await review(api, { slug, plan, after, file: id, yes, dryRun });
+  if (refused !== undefined) return refused;
   const body = { revision: id, base_revision: plan.revision };
   return print(api, { route: routes.rollback, params: { slug }, body }, (done) =>
     terminal.write(
@@ -178,12 +174,8 @@ async function rollback(api: Api, { project, revision, yes, dryRun }: RollbackFl
   );
 }
 
-interface Restored extends Bundle {
-  readonly id: string;
-}
-
 /** Throws UserError where there is none such. */
-async function revisionToRestore(client: Client, slug: string, wanted: string): Promise<Restored> {
+async function revisionToRestore(client: Client, slug: string, wanted: string): Promise<Bundle & { id: string }> {
   const { revisions } = await client.call({ route: routes.config, params: { slug } });
   const others = revisions.filter(({ current }) => !current);
   const id = /^\d+$/.test(wanted) ? others[Number(wanted) - 1]?.id : wanted;
@@ -219,12 +211,17 @@ async function push(api: Api, where: string | undefined, { yes, dryRun }: Decidi
   try {
     const plan = await planOf(client, slug, { yaml, files, onSent: uploadProgress('Comparing', progress) });
     progress('');
-    if (plan.changes.length === 0 && plan.revision !== null && (await isDeployed(client, slug, project))) {
-      if (json) return writeJson(terminal, plan.data);
-      return write(`${slug} at ${client.address} is up to date.\n`);
+    if (plan.changes.length === 0 && plan.revision !== null) {
+      // A plan does not show changed comments or file names.
+      const deployed = await client.call({ route: routes.config, params: { slug } });
+      if (deployed.config === yaml && isDeepStrictEqual(deployed.files, files)) {
+        if (json) return writeJson(terminal, plan.data);
+        return write(`${slug} at ${client.address} is up to date.\n`);
+      }
     }
     const after = writtenProject(config);
-    if (!(await isApproved(api, { slug, plan, after, file, yes, dryRun }))) return unchanged(api, plan, dryRun);
+    const refused = await review(api, { slug, plan, after, file, yes, dryRun });
+    if (refused !== undefined) return refused;
     const { data, read } = await client.ask({
       route: routes.push,
       params: { slug },
@@ -259,12 +256,6 @@ function reportPlaces(terminal: Terminal, file: string, error: unknown): number 
 /** Shows how far a bundle has gone out, and then that the server works on it. */
 function uploadProgress(doing: string, progress: Terminal['progress']): OnSent {
   return (sent, total) => progress(`${doing} ${sent < total ? barText(sent, total) : '…'}`);
-}
-
-/** Whether text and files are the deployed ones. A plan does not show changed comments or file names. */
-async function isDeployed(client: Client, slug: string, { yaml, files }: Bundle): Promise<boolean> {
-  const deployed = await client.call({ route: routes.config, params: { slug } });
-  return deployed.config === yaml && isDeepStrictEqual(deployed.files, files);
 }
 
 /** What is left to do so that its domains send and receive. A key that may push need not see domains. */
@@ -309,9 +300,9 @@ interface PlanReview extends DecidingFlags {
   readonly file: string;
 }
 
-/** Shows the plan; true once somebody has confirmed it. Throws UsageError if nobody can be asked. */
-async function isApproved({ terminal, client, json }: Api, review: PlanReview): Promise<boolean> {
-  const { slug, plan, after, file, yes, dryRun } = review;
+/** Shows the plan; undefined once it is confirmed, else the exit code. Throws UsageError if nobody can be asked. */
+async function review({ terminal, client, json }: Api, reviewed: PlanReview): Promise<number | undefined> {
+  const { slug, plan, after, file, yes, dryRun } = reviewed;
   const { writeError, style } = terminal;
   // With --json standard output holds JSON alone; the plan to confirm goes to standard error.
   const write = json ? writeError : terminal.write;
@@ -323,19 +314,10 @@ async function isApproved({ terminal, client, json }: Api, review: PlanReview): 
     for (const warning of plan.warnings)
       write(`${style('yellow', 'warning:')} ${formatProblem({ file, ...warning })}\n`);
   }
-  return !dryRun && isConfirmed(terminal, 'Deploy these changes?', yes);
-}
-
-const COLOURS: Readonly<Record<PlanLine['sign'], 'green' | 'red' | 'yellow'>> = {
-  '+': 'green',
-  '-': 'red',
-  '~': 'yellow',
-};
-
-/** Ends a deployment that was declined, or a dry run. Returns the exit code. */
-function unchanged({ terminal, json }: Api, plan: Plan, dryRun: boolean): number {
-  if (!dryRun) return EXIT.failed;
+  if (!dryRun) return (await isConfirmed(terminal, 'Deploy these changes?', yes)) ? undefined : EXIT.failed;
   if (json) writeJson(terminal, plan.data);
-  else terminal.write('Dry run: nothing was changed.\n');
+  else write('Dry run: nothing was changed.\n');
   return EXIT.done;
 }
+
+const COLOURS = { '+': 'green', '-': 'red', '~': 'yellow' } as const;

@@ -1,67 +1,46 @@
 /** `postern queue …`, `inbound …`, `explain` and `trace`: the operator's view of the mail. */
 import { mailLog, queue as routes } from '../contract/queue.ts';
 import type { AnswerOf } from '../contract/route.ts';
-import type { CliCommand, PageFlags, TimeRangeFlags } from './command.ts';
-import { counted, print, printPage, shortTime, table, writeJson } from './output.ts';
+import type { CliCommand } from './command.ts';
+import { counted, listing, print, shortTime, showing, table, writeJson } from './output.ts';
 import { EXIT, isConfirmed, type Api } from './run.ts';
 import { UsageError } from './client.ts';
 import { printable, type Terminal } from './terminal.ts';
 
 const STATES = ['queued', 'sending', 'deferred', 'delivered', 'bounced', 'expired', 'cancelled', 'suppressed'];
 const MESSAGE = ['<id>', 'ID of a message (msg_…) or delivery (dlv_…, whd_…)'] as const;
-const DESTINATION = 'Destination domain, or a webhook (whk_…)';
 
-/** Which deliveries. */
-interface Filter {
-  readonly state?: string | undefined;
-  readonly domain?: string | undefined;
-  readonly tenant?: string | undefined;
-  readonly sender?: string | undefined;
-  readonly olderThan?: string | undefined;
-}
-
-interface InboundFilter extends PageFlags, TimeRangeFlags {
-  readonly outcome?: string;
-  readonly domain?: string;
-  readonly reason?: string;
-}
+const ONE_MESSAGE = ['[id]', MESSAGE[1]] as const;
+const ONE_DESTINATION = ['[domain]', 'Destination domain, or a webhook (whk_…)'] as const;
 
 /** What is done to deliveries; `does` says what the example does. */
 export const VERBS = [
   {
     verb: 'retry',
-    argument: '[id]',
-    means: MESSAGE[1],
+    argument: ONE_MESSAGE,
     description: 'Retry the undelivered recipients of a message, or all matching deliveries, now',
     does: 'All deliveries of a tenant that have been queued for two hours',
-    question: 'Retry',
     done: 'due now',
   },
   {
     verb: 'cancel',
-    argument: '[id]',
-    means: MESSAGE[1],
+    argument: ONE_MESSAGE,
     description: 'Cancel the undelivered recipients of a message, or all matching deliveries',
     does: 'All deliveries of a tenant that have been queued for two hours',
-    question: 'Cancel',
     done: 'cancelled',
   },
   {
     verb: 'hold',
-    argument: '[domain]',
-    means: DESTINATION,
+    argument: ONE_DESTINATION,
     description: 'Hold all mail to a domain, or all matching deliveries',
     does: 'All deliveries of a tenant queued for two hours; new mail is not held',
-    question: 'Hold',
     done: 'held',
   },
   {
     verb: 'release',
-    argument: '[domain]',
-    means: DESTINATION,
+    argument: ONE_DESTINATION,
     description: 'Release held mail',
     does: 'Held deliveries of a tenant',
-    question: 'Release',
     done: 'released',
   },
 ] as const;
@@ -75,34 +54,28 @@ export function addCommands(program: CliCommand): void {
     .description('List deliveries, newest first')
     .pages()
     .example('queue list --state deferred', 'Deferred deliveries and the reason')
-    .operator((api, query: Filter & PageFlags) =>
-      printPage(
-        api,
-        { route: routes.list, query },
-        {
-          rows: (answer) => answer.deliveries,
-          columns: {
-            DELIVERY: 'id',
-            STATE: 'state',
-            ATTEMPTS: 'attempts',
-            'NEXT ATTEMPT': (row) => blockedBy(row) ?? row.next_attempt_at,
-            RECIPIENT: 'recipient',
-            'LAST REPLY': ({ last_reply }) => last_reply ?? '',
-          },
-          nothing: 'No matching deliveries.',
+    .operator(
+      listing(routes.list, {
+        rows: ({ deliveries }) => deliveries,
+        columns: {
+          DELIVERY: 'id',
+          STATE: 'state',
+          ATTEMPTS: 'attempts',
+          'NEXT ATTEMPT': (row) => blockedBy(row) ?? row.next_attempt_at,
+          RECIPIENT: 'recipient',
+          'LAST REPLY': ({ last_reply }) => last_reply ?? '',
         },
-      ),
+        nothing: 'No matching deliveries.',
+      }),
     );
   queue
     .command('show')
     .argument(...MESSAGE)
     .description('Show a message with all recipients and delivery attempts')
-    .operator((api, id: string) =>
-      print(api, { route: routes.show, params: { id } }, (answer) => writeMessage(api.terminal, answer)),
-    );
+    .operator(showing(routes.show, writeMessage));
   for (const verb of VERBS) {
     filtered(queue.command(verb.verb), ['queued', 'deferred'])
-      .argument(verb.argument, verb.means)
+      .argument(verb.argument[0], verb.argument[1])
       .description(verb.description)
       .option('--dry-run', 'Only count the matching deliveries', false)
       .confirmed()
@@ -120,24 +93,20 @@ export function addCommands(program: CliCommand): void {
     .timeRange()
     .pages()
     .example('inbound list --outcome rejected --from 2026-01-31', 'Mail rejected since a date')
-    .operator((api, query: InboundFilter) =>
-      printPage(
-        api,
-        { route: mailLog.inbound, query },
-        {
-          rows: (answer) => answer.inbound,
-          columns: {
-            AT: 'at',
-            OUTCOME: 'outcome',
-            REASON: 'reason',
-            FROM: 'ip',
-            SENDER: ({ sender }) => sender || '<>',
-            RECIPIENT: ({ recipient }) => recipient || '-',
-            REPLY: 'reply',
-          },
-          nothing: 'No matching mail.',
+    .operator(
+      listing(mailLog.inbound, {
+        rows: ({ inbound }) => inbound,
+        columns: {
+          AT: 'at',
+          OUTCOME: 'outcome',
+          REASON: 'reason',
+          FROM: 'ip',
+          SENDER: ({ sender }) => sender || '<>',
+          RECIPIENT: ({ recipient }) => recipient || '-',
+          REPLY: 'reply',
         },
-      ),
+        nothing: 'No matching mail.',
+      }),
     );
   program
     .command('explain')
@@ -153,9 +122,7 @@ export function addCommands(program: CliCommand): void {
     .argument('<id>', 'ID of a request (X-Request-Id), submission, message, delivery, event or received message')
     .description('Trace a request or message from its arrival to the last SMTP reply')
     .example('trace req_01k9xvcz2m4d7e8f9g0h1j2k3m', 'Trace a request')
-    .operator((api, id: string) =>
-      print(api, { route: mailLog.trace, params: { id } }, (answer) => writeTrace(api.terminal, answer)),
-    );
+    .operator(showing(mailLog.trace, writeTrace));
 }
 
 function filtered(command: CliCommand, states: readonly string[]): CliCommand {
@@ -168,8 +135,7 @@ function filtered(command: CliCommand, states: readonly string[]): CliCommand {
 }
 
 /** Writes a message with every attempt. */
-function writeMessage(terminal: Terminal, { message, deliveries }: AnswerOf<typeof routes.show>): void {
-  const { write, width } = terminal;
+function writeMessage({ message, deliveries }: AnswerOf<typeof routes.show>, { write, width }: Terminal): void {
   write(`${message.id}  ${message.kind} of ${message.domain}\n`);
   if (message.submission !== null) write(`submission  ${message.submission}\n`);
   write(`accepted    ${shortTime(message.created_at)}, expires ${shortTime(message.expires_at)}\n`);
@@ -213,8 +179,13 @@ function nextText(row: Delivery): string {
 const PATIENCE_MS = 115_000;
 
 /** One message, delivery or destination, or all deliveries that match. */
-interface Selection extends Filter {
+interface Selection {
   readonly what?: string | undefined;
+  readonly state?: string | undefined;
+  readonly domain?: string | undefined;
+  readonly tenant?: string | undefined;
+  readonly sender?: string | undefined;
+  readonly olderThan?: string | undefined;
   readonly dryRun: boolean;
   readonly yes: boolean;
 }
@@ -236,7 +207,8 @@ export async function act(api: Api, verb: Verb, selection: Selection): Promise<n
     const deliveries = counted(read().count, 'delivery');
     if (dryRun && json) return writeJson(terminal, data);
     if (dryRun) return terminal.write(`${deliveries} would be ${verb.done}\n`);
-    if (read().count > 1 && !(await isConfirmed(terminal, `${verb.question} ${deliveries}?`, yes))) return EXIT.failed;
+    const question = `${verb.verb.replace(/^./, (first) => first.toUpperCase())} ${deliveries}?`;
+    if (read().count > 1 && !(await isConfirmed(terminal, question, yes))) return EXIT.failed;
   }
   return print(api, { route: routes.act, body, idleMs: PATIENCE_MS }, ({ count, in_progress: inProgress }) => {
     terminal.write(`${counted(count, 'delivery')} ${verb.done}\n`);
@@ -306,7 +278,7 @@ const MARKS: ReadonlyMap<string, Mark> = new Map<string, Mark>([
 ]);
 
 /** Writes what happened, oldest first. */
-function writeTrace({ write, style }: Terminal, traced: AnswerOf<typeof mailLog.trace>): void {
+function writeTrace(traced: AnswerOf<typeof mailLog.trace>, { write, style }: Terminal): void {
   const { request, submission, messages, timeline } = traced;
   for (const [name, ids] of Object.entries({ request, submission, messages: messages.join(' ') }))
     if (ids) write(`${name.padEnd(10)}  ${ids}\n`);

@@ -1,4 +1,5 @@
-/** What commands share: exit codes, errors, polling and confirmation. */
+/** What commands share: exit codes, errors, polling and questions. */
+import type { z } from 'zod';
 import { systemClock, type Clock } from '../lib/clock.ts';
 import { messageOf, PassingError, UserError } from '../lib/errors.ts';
 import {
@@ -134,4 +135,39 @@ export async function isConfirmed({ ask, writeError }: Terminal, question: strin
   const isAgreed = /^y(es)?$/i.test((await ask(`${question} [y/N] `)).trim());
   if (!isAgreed) writeError('Nothing was changed.\n');
   return isAgreed;
+}
+
+export interface Question {
+  /** The option that would have answered it: `--name`. */
+  readonly flag: string;
+  /** The value of that option. */
+  readonly given: string | undefined;
+  readonly question: string;
+  /** Stands for an empty answer. */
+  readonly suggestion?: string | undefined;
+  /** Takes the suggestion without asking. */
+  readonly yes?: boolean;
+  /** Brings an answer into its normal form, or says what is expected. */
+  readonly read: z.ZodType<string>;
+}
+
+/** The value of an option, else what a person answers. Throws UsageError if it is wrong, or if nobody can be asked. */
+export async function answerTo({ ask, writeError }: Terminal, asked: Question): Promise<string> {
+  const { flag, question, suggestion, yes, read } = asked;
+  const given = asked.given ?? (yes || ask === undefined ? suggestion : undefined);
+  if (given !== undefined) {
+    const result = read.safeParse(given);
+    if (result.success) return result.data;
+    throw new UsageError(`${flag} ${given}: ${result.error.issues[0]?.message}`);
+  }
+  if (ask === undefined || yes) {
+    const other = yes === undefined ? '' : ' or --yes is given';
+    throw new UsageError(`${flag} is required when standard input is not a terminal${other}`);
+  }
+  for (;;) {
+    const answer = await ask(`${question}${suggestion === undefined ? '' : ` [${suggestion}]`}: `);
+    const result = read.safeParse(answer.trim() || suggestion || '');
+    if (result.success) return result.data;
+    writeError(`${result.error.issues[0]?.message}\n`);
+  }
 }

@@ -27,65 +27,45 @@ export interface SnippetForm {
 
 /** The code, with a line break at its end. */
 export function snippetOf(form: SnippetForm, style: Style): string {
-  const lines = linesOf(form, style);
-  return `${lines.join('\n')}\n`;
-}
-
-function linesOf(form: SnippetForm, style: Style): string[] {
   switch (style) {
     case 'html':
-      return formLines(form, { attributes: [], extra: [] });
+      return markup(form, style);
     case 'fetch':
-      return [
-        ...formLines(form, { attributes: [`id="${idOf(form)}"`], extra: ['<p role="status"></p>'] }),
-        ...fetchScript(idOf(form)),
-      ];
+      return `${markup(form, style)}${fetchScript(idOf(form))}`;
     case 'formspree':
-      return [
-        '<div data-fs-success></div>',
-        '<div data-fs-error></div>',
-        ...formLines(form, { attributes: [`id="${idOf(form)}"`], extra: [], isFormspree: true }),
-        ...formspreeScript(form),
-      ];
+      return `<div data-fs-success></div>\n<div data-fs-error></div>\n${markup(form, style)}${formspreeScript(form)}`;
   }
 }
 
-interface FormMarkup {
-  readonly attributes: readonly string[];
-  /** Behind the button. */
-  readonly extra: readonly string[];
-  /** With the marks by which the clients of Formspree find fields. */
-  readonly isFormspree?: boolean;
-}
-
-function formLines(form: SnippetForm, { attributes, extra, isFormspree = false }: FormMarkup): string[] {
+function markup(form: SnippetForm, style: Style): string {
   const { endpoint, fields, honeypot } = form;
-  const type = fields.some((field) => field.type === 'file') ? ['enctype="multipart/form-data"'] : [];
-  const start = ['<form', ...attributes, `action="${escaped(endpoint)}"`, 'method="post"', ...type].join(' ');
-  return [
-    `${start}>`,
-    ...fields.flatMap((field) => fieldLines(field, isFormspree)),
-    '  <!-- People do not see this field; who fills it in is no person. -->',
-    '  <div style="position: absolute; left: -9999px" aria-hidden="true">',
-    `    <label>Leave this empty <input name="${escaped(honeypot)}" tabindex="-1" autocomplete="off" /></label>`,
-    '  </div>',
-    `  <p><button type="submit"${isFormspree ? ' data-fs-submit-btn' : ''}>Send</button></p>`,
-    ...extra.map((line) => `  ${line}`),
-    '</form>',
+  const attributes = [
+    ...(style === 'html' ? [] : [`id="${idOf(form)}"`]),
+    `action="${escaped(endpoint)}"`,
+    'method="post"',
+    ...(fields.some((field) => field.type === 'file') ? ['enctype="multipart/form-data"'] : []),
   ];
+  return `<form ${attributes.join(' ')}>
+${fields.map((field) => fieldMarkup(field, style === 'formspree')).join('')}\
+  <!-- People do not see this field; who fills it in is no person. -->
+  <div style="position: absolute; left: -9999px" aria-hidden="true">
+    <label>Leave this empty <input name="${escaped(honeypot)}" tabindex="-1" autocomplete="off" /></label>
+  </div>
+  <p><button type="submit"${style === 'formspree' ? ' data-fs-submit-btn' : ''}>Send</button></p>
+${style === 'fetch' ? '  <p role="status"></p>\n' : ''}</form>
+`;
 }
 
-function fieldLines(field: SnippetField, isFormspree: boolean): string[] {
-  const error = isFormspree ? [`    <span data-fs-error="${escaped(field.name)}"></span>`] : [];
-  return [
-    '  <p>',
-    '    <label>',
-    `      ${escaped(field.label)}<br />`,
-    ...controlLines(field, isFormspree ? ['data-fs-field'] : []).map((line) => `      ${line}`),
-    '    </label>',
-    ...error,
-    '  </p>',
-  ];
+/** With the marks by which the clients of Formspree find fields, where they are wanted. */
+function fieldMarkup(field: SnippetField, isFormspree: boolean): string {
+  const error = `    <span data-fs-error="${escaped(field.name)}"></span>\n`;
+  const control = controlLines(field, isFormspree ? ['data-fs-field'] : []).map((line) => `      ${line}\n`);
+  return `  <p>
+    <label>
+      ${escaped(field.label)}<br />
+${control.join('')}    </label>
+${isFormspree ? error : ''}  </p>
+`;
 }
 
 /** Types whose inputs take a length and a pattern. */
@@ -108,7 +88,9 @@ function controlLines(field: SnippetField, marks: readonly string[]): string[] {
   const shape = pattern === undefined || !MEASURED.has(type) ? [] : [`pattern="${escaped(pattern)}"`];
   const kind = type === 'list' ? 'text' : type;
   const several = type === 'file' ? ['multiple'] : [];
-  const given = [`type="${kind}"`, ...attributes, ...length, ...shape, ...several, ...autocompleteOf(name)];
+  const filling = AUTOCOMPLETE.get(name);
+  const autocomplete = filling === undefined ? [] : [`autocomplete="${filling}"`];
+  const given = [`type="${kind}"`, ...attributes, ...length, ...shape, ...several, ...autocomplete];
   return [`<input ${given.join(' ')} />`];
 }
 
@@ -117,18 +99,14 @@ function isLong({ name, max }: SnippetField): boolean {
 }
 
 /** What browsers fill in by themselves. */
-function autocompleteOf(name: string): string[] {
-  const known: Readonly<Record<string, string>> = {
-    name: 'name',
-    email: 'email',
-    phone: 'tel',
-    company: 'organization',
-  };
-  const filling = Object.hasOwn(known, name) ? known[name] : undefined;
-  return filling === undefined ? [] : [`autocomplete="${filling}"`];
-}
+const AUTOCOMPLETE: ReadonlyMap<string, string> = new Map([
+  ['name', 'name'],
+  ['email', 'email'],
+  ['phone', 'tel'],
+  ['company', 'organization'],
+]);
 
-function fetchScript(id: string): string[] {
+function fetchScript(id: string): string {
   return `<script type="module">
   const form = document.getElementById('${id}');
   const status = form.querySelector('[role=status]');
@@ -152,10 +130,11 @@ function fetchScript(id: string): string[] {
     }
     button.disabled = false;
   });
-</script>`.split('\n');
+</script>
+`;
 }
 
-function formspreeScript(form: SnippetForm): string[] {
+function formspreeScript(form: SnippetForm): string {
   const path = new URL(form.endpoint).pathname;
   const own = [`/f/${form.id}`, `/${encodeURI(form.id)}`].find((end) => path.endsWith(end)) ?? '';
   const settings = { formElement: `#${idOf(form)}`, formId: form.id, origin: form.endpoint.slice(0, -own.length) };
@@ -163,7 +142,8 @@ function formspreeScript(form: SnippetForm): string[] {
   window.formspree = window.formspree || function () { (formspree.q = formspree.q || []).push(arguments); };
   formspree('initForm', ${JSON.stringify(settings).replaceAll('<', String.raw`\u003c`)});
 </script>
-<script src="https://unpkg.com/@formspree/ajax@1" defer></script>`.split('\n');
+<script src="https://unpkg.com/@formspree/ajax@1" defer></script>
+`;
 }
 
 /** An id for the page that needs no escaping. */

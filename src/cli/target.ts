@@ -9,7 +9,6 @@ import { dirname, join } from 'node:path';
 import { z } from 'zod';
 import { UserError, codeOf, messageOf } from '../lib/errors.ts';
 import { type Address, type ClientOptions, UsageError } from './client.ts';
-
 import { isServerAddress, SERVER_ADDRESS } from './values.ts';
 
 export interface ServerFlags {
@@ -17,11 +16,6 @@ export interface ServerFlags {
   readonly url?: string | undefined;
   /** `--config`: server.yml, for its socket. */
   readonly config?: string | undefined;
-}
-
-export interface TargetFlags extends ServerFlags {
-  /** The command is for whoever runs the server. */
-  readonly operator: boolean;
 }
 
 export interface Server {
@@ -38,14 +32,16 @@ export interface Target extends Server, ClientOptions {
 type Env = Readonly<Record<string, string | undefined>>;
 
 /** Throws UsageError where no server is named, or a key is missing. */
-export async function findTarget({ operator, ...flags }: TargetFlags, env: Env): Promise<Target> {
-  const usesSaved = !operator && flags.config === undefined && !namesServerAndKey(flags, env);
-  const saved = usesSaved ? await readCredentials(env) : undefined;
+export async function findTarget(flags: ServerFlags, env: Env, operator: boolean): Promise<Target> {
+  const named = nonEmpty(env['POSTERN_API_KEY']);
+  // A file that nobody can read is in nobody's way where flags and environment name server and key.
+  const isNamed = named !== undefined && (flags.url ?? nonEmpty(env['POSTERN_URL'])) !== undefined;
+  const saved = operator || flags.config !== undefined || isNamed ? undefined : await readCredentials(env);
   const server = await findServer(flags, env, { saved, operator });
   const { address } = server;
   const isSocket = address.startsWith('unix:');
   // Whoever names the server.yml, or operates, is let in by the socket and is meant as the operator.
-  const given = isSocket && (operator || flags.config !== undefined) ? undefined : nonEmpty(env['POSTERN_API_KEY']);
+  const given = isSocket && (operator || flags.config !== undefined) ? undefined : named;
   if (given !== undefined) return { ...server, key: given, keyFrom: '$POSTERN_API_KEY' };
   if (saved?.url === address) return { ...server, key: saved.key, keyFrom: credentialsFile(env) };
   if (isSocket) return server;
@@ -54,28 +50,17 @@ export async function findTarget({ operator, ...flags }: TargetFlags, env: Env):
   );
 }
 
-/** Whether flags and environment name server and key, so that a file that nobody can read is in nobody's way. */
-function namesServerAndKey({ url }: ServerFlags, env: Env): boolean {
-  return (url ?? nonEmpty(env['POSTERN_URL'])) !== undefined && nonEmpty(env['POSTERN_API_KEY']) !== undefined;
-}
-
-interface Lookup {
-  /** What signup remembered, where that counts. */
-  readonly saved?: Credentials | undefined;
-  readonly operator?: boolean;
-}
-
-/** The server to use. Throws UsageError if none is configured. */
+/** The server to use; `saved` is what signup remembered, where that counts. Throws UsageError if none is configured. */
 export async function findServer(
   { url, config }: ServerFlags,
   env: Env,
-  { saved, operator = false }: Lookup = {},
+  { saved, operator = false }: { readonly saved?: Credentials | undefined; readonly operator?: boolean } = {},
 ): Promise<Server> {
   if (url !== undefined) return { address: trimmed(url), addressFrom: '--url' };
   if (config === undefined) {
     const named = nonEmpty(env['POSTERN_URL']);
     if (named !== undefined && !isServerAddress(named))
-      throw new UsageError(`POSTERN_URL is not a server URL: ${named}. ${SERVER_ADDRESS}`);
+      throw new UsageError(`POSTERN_URL is not a server URL: ${named}. Must be ${SERVER_ADDRESS}.`);
     if (named !== undefined) return { address: trimmed(named), addressFrom: '$POSTERN_URL' };
     if (saved !== undefined) return { address: saved.url, addressFrom: credentialsFile(env) };
   }
@@ -99,18 +84,14 @@ function nonEmpty(value: string | undefined): string | undefined {
   return value === '' ? undefined : value;
 }
 
-export interface Credentials {
-  /** As `--url` takes it. */
-  readonly url: Address;
-  readonly key: string;
-}
+/** `url` is as `--url` takes it. */
+const credentials = z.object({ url: z.string().min(1), key: z.string().min(1) });
 
-const shape = z.object({ url: z.string().min(1), key: z.string().min(1) });
+type Credentials = z.output<typeof credentials>;
 
 /** `$XDG_CONFIG_HOME/postern/credentials.json`, else below `~/.config`. */
 export function credentialsFile(env: Env): string {
-  const configHome = env['XDG_CONFIG_HOME'];
-  const home = configHome === undefined || configHome === '' ? join(env['HOME'] ?? homedir(), '.config') : configHome;
+  const home = nonEmpty(env['XDG_CONFIG_HOME']) ?? join(env['HOME'] ?? homedir(), '.config');
   return join(home, 'postern/credentials.json');
 }
 
@@ -118,7 +99,7 @@ export function credentialsFile(env: Env): string {
 export async function readCredentials(env: Env): Promise<Credentials | undefined> {
   const file = credentialsFile(env);
   try {
-    return shape.parse(JSON.parse(await readFile(file, 'utf8')));
+    return credentials.parse(JSON.parse(await readFile(file, 'utf8')));
   } catch (error) {
     if (codeOf(error) === 'ENOENT') return undefined;
     const why = codeOf(error) === undefined ? 'it does not contain {"url": …, "key": …}' : messageOf(error);

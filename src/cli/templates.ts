@@ -1,31 +1,28 @@
 /** `postern templates …`: previews of the local project's mail with a sample submission. */
 import { spawn } from 'node:child_process';
-import { type ProjectConfig, projectSchema } from '../config/schema.ts';
-import { type Variables, type TemplateType, TemplateRenderError } from '../templates/template.ts';
-import { formatMailbox, type Mailbox } from '../lib/addresses.ts';
-import { messageOf, UserError } from '../lib/errors.ts';
-import { writeTable, writeJson } from './output.ts';
-import { printable, type Terminal } from './terminal.ts';
-import {
-  readLocalProject,
-  validProject,
-  type LocalProject,
-  formsIn,
-  sampleOf,
-  type LocalForm,
-} from './local-project.ts';
-import { EXIT } from './run.ts';
-import { UsageError, CommandFailed } from './client.ts';
-
-import { nearest, formatProblem } from '../config/problem.ts';
 import { once } from 'node:events';
 import { mkdtemp, readFile, writeFile } from 'node:fs/promises';
 import { platform, tmpdir } from 'node:os';
 import { join, resolve } from 'node:path';
-
-import { compileTemplates, type TemplateSet } from '../templates/engine.ts';
-
+import { nearest, formatProblem } from '../config/problem.ts';
+import { type ProjectConfig, projectSchema } from '../config/schema.ts';
+import { formatMailbox, type Mailbox } from '../lib/addresses.ts';
+import { messageOf, UserError } from '../lib/errors.ts';
+import { compileTemplates } from '../templates/engine.ts';
+import { type Variables, type TemplateType, TemplateRenderError } from '../templates/template.ts';
+import { UsageError, CommandFailed } from './client.ts';
 import { JSON_OUT, type CliCommand } from './command.ts';
+import {
+  formsIn,
+  readLocalProject,
+  sampleOf,
+  validProject,
+  type LocalForm,
+  type LocalProject,
+} from './local-project.ts';
+import { writeTable, writeJson } from './output.ts';
+import { EXIT } from './run.ts';
+import { printable, type Terminal } from './terminal.ts';
 
 interface PreviewFlags {
   /** Folder or file of the project. */
@@ -95,26 +92,24 @@ async function preview(terminal: Terminal, name: string, flags: PreviewFlags): P
 async function list(terminal: Terminal, { path, json }: Pick<PreviewFlags, 'path' | 'json'>): Promise<number> {
   const config = validProject(await readLocalProject(terminal.folder, path), terminal);
   if (config === undefined) return EXIT.configuration;
-  const builtins = [...BUILTINS].filter(([name]) => !Object.hasOwn(config.templates, name));
-  const templates = [
-    ...Object.entries(config.templates).map(([name, { type, subject = null, html_file: file }]) => {
-      return { name, type, source: file ?? 'postern.yml', subject };
-    }),
-    ...builtins.map(([name, type]) => ({ name, type, source: 'built in', subject: null })),
-  ].map((one) => {
-    const users = formsIn(config).filter((form) => uses(form, one.name, one.type));
-    return { ...one, forms: users.map(({ id }) => id) };
+  const templates = [...new Set([...Object.keys(config.templates), ...BUILTINS.keys()])].map((name) => {
+    const own = config.templates[name];
+    const type = own?.type ?? BUILTINS.get(name) ?? 'form';
+    const source = own === undefined ? 'built in' : (own.html_file ?? 'postern.yml');
+    const users = formsIn(config).filter((form) => uses(form, name, type));
+    return { name, type, source, subject: own?.subject ?? null, forms: users.map(({ id }) => id) };
   });
   if (json) writeJson(terminal, { templates });
   else {
+    const rows = templates.map(({ forms, ...template }) => ({ ...template, users: forms.join(', ') || '-' }));
     const columns = {
       TEMPLATE: 'name',
       TYPE: 'type',
       SOURCE: 'source',
-      'USED BY': ({ forms }: { readonly forms: readonly string[] }) => forms.join(', ') || '-',
+      'USED BY': 'users',
       SUBJECT: 'subject',
     } as const;
-    writeTable(terminal, columns, templates);
+    writeTable(terminal, columns, rows);
   }
   return EXIT.done;
 }
@@ -210,16 +205,23 @@ export function previewOf({ config, name, form: asked, data }: PreviewRequest): 
   const forms = formsIn(config);
   const form = asked === undefined ? forms.find((one) => uses(one, name, type)) : findForm(forms, asked);
   const variables = sampleOf(form, data);
-  const { subject, text, html } = set.render(name, variables);
-  const mail = { form, type, variables, set };
+  const { subject, text, html = null } = set.render(name, variables);
+  const { from_name: sender = '', from, subject: ofForm, acknowledgment } = form?.config ?? {};
+  const isNotification = type === 'form';
+  // An expression in the sender's name is there for the notification alone: elsewhere it would repeat the visitor's words.
+  const senderName = !isNotification && sender.includes('{') ? '' : set.line(sender, variables);
+  const formName = String(variables['form_name']);
+  // The form's own subject goes before its template's.
+  const own = set.line((isNotification ? ofForm : acknowledgment?.subject) ?? '', variables);
+  const usual = isNotification ? `New submission: ${formName}` : 'We have received your message';
   return {
     name,
     type,
     form: form?.id ?? null,
-    from: senderOf(mail),
-    subject: subjectOf(mail) ?? (subject || usualSubject(type, variables)),
+    from: { name: senderName || formName, address: from ?? `forms@${String(variables['domain'])}` },
+    subject: own || subject || usual,
     text,
-    html: html ?? null,
+    html,
   };
 }
 
@@ -247,31 +249,6 @@ export function placeOf({ fault }: TemplateRenderError, project: Pick<LocalProje
   const found = project.judge((templates) => (Object.hasOwn(templates, fault.template) ? [fault] : []));
   const [problem] = 'errors' in found ? found.errors : [];
   return problem && formatProblem(problem);
-}
-
-interface SampleMail {
-  readonly form: LocalForm | undefined;
-  readonly type: TemplateType;
-  readonly variables: Variables;
-  readonly set: TemplateSet;
-}
-
-/** An expression in the sender's name is there for the notification alone: elsewhere it would repeat the visitor's words. */
-function senderOf({ form, type, variables, set }: SampleMail): Mailbox {
-  const { form_name: usual, domain } = variables;
-  const { from_name: source = '', from } = form?.config ?? {};
-  const name = type === 'acknowledgment' && source.includes('{') ? '' : set.line(source, variables);
-  return { name: name || String(usual), address: from ?? `forms@${String(domain)}` };
-}
-
-/** The form's own goes before its template's. */
-function subjectOf({ form, type, variables, set }: SampleMail): string | undefined {
-  const source = type === 'form' ? form?.config.subject : form?.config.acknowledgment?.subject;
-  return source === undefined ? undefined : set.line(source, variables) || undefined;
-}
-
-function usualSubject(type: TemplateType, { form_name: name }: Variables): string {
-  return type === 'form' ? `New submission: ${String(name)}` : 'We have received your message';
 }
 
 function unknownName(thing: string, name: string, known: readonly string[]): UsageError {

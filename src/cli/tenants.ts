@@ -1,18 +1,14 @@
 /** `postern tenants …`, `usage` and `billing`: for whoever runs the server. */
 import type { AnswerOf } from '../contract/route.ts';
 import { tenants as routes } from '../contract/tenants.ts';
-import type { CliCommand, PageFlags, TimeRangeFlags } from './command.ts';
-import { print, printPage, writeFacts, writeTable } from './output.ts';
+import type { CliCommand } from './command.ts';
+import { listing, print, showing, writeFacts, writeTable } from './output.ts';
 import type { Api } from './run.ts';
 import { mailAddress, month, wholeNumber } from './values.ts';
 
-const TENANT = ['<id>', 'ID of the account (ten_…), from `postern tenants list`'] as const;
+type Limit = 'requestsPerHour' | 'messagesPerHour' | 'messagesPerDay';
 
-interface PlanFlags {
-  readonly requestsPerHour?: number;
-  readonly messagesPerHour?: number;
-  readonly messagesPerDay?: number;
-}
+const TENANT = ['<id>', 'ID of the account (ten_…), from `postern tenants list`'] as const;
 
 /** Adds `tenants …`, `usage` and `billing`. */
 export function addCommands(program: CliCommand): void {
@@ -21,24 +17,20 @@ export function addCommands(program: CliCommand): void {
     .command('list')
     .pages()
     .description('List accounts: first the operator’s, then the others, newest first')
-    .operator((api, query: PageFlags) =>
-      printPage(
-        api,
-        { route: routes.list, query },
-        {
-          rows: (answer) => answer.tenants,
-          columns: {
-            TENANT: 'id',
-            STATE: stateOf,
-            TRUSTED: ({ trusted }) => (trusted ? 'yes' : 'no'),
-            PLAN: 'plan',
-            CREATED: 'created_at',
-            ADDRESS: 'email',
-            NAME: 'name',
-          },
-          nothing: 'No accounts found.',
+    .operator(
+      listing(routes.list, {
+        rows: ({ tenants }) => tenants,
+        columns: {
+          TENANT: 'id',
+          STATE: stateOf,
+          TRUSTED: ({ trusted }) => (trusted ? 'yes' : 'no'),
+          PLAN: 'plan',
+          CREATED: 'created_at',
+          ADDRESS: 'email',
+          NAME: 'name',
         },
-      ),
+        nothing: 'No accounts found.',
+      }),
     );
   tenants
     .command('create')
@@ -60,15 +52,14 @@ export function addCommands(program: CliCommand): void {
     .option('--requests-per-hour <count>', 'Override the requests per hour of the plan', wholeNumber(1))
     .option('--messages-per-hour <count>', 'Override the recipients per hour of the plan', wholeNumber(1))
     .option('--messages-per-day <count>', 'Override the recipients per 24 hours of the plan', wholeNumber(1))
-    .operator((api, ...[id, plan, flags]: [string, string, PlanFlags]) => {
-      const { requestsPerHour = null, messagesPerHour = null, messagesPerDay = null } = flags;
-      return change(api, id, {
+    .operator((api, ...[id, plan, flags]: [string, string, Partial<Record<Limit, number>>]) =>
+      change(api, id, {
         plan,
-        requests_per_hour: requestsPerHour,
-        messages_per_hour: messagesPerHour,
-        messages_per_day: messagesPerDay,
-      });
-    });
+        requests_per_hour: flags.requestsPerHour ?? null,
+        messages_per_hour: flags.messagesPerHour ?? null,
+        messages_per_day: flags.messagesPerDay ?? null,
+      }),
+    );
   for (const [name, description, body] of [
     ['suspend', 'Suspend an account: its keys, forms and mail', { suspended: true }],
     ['resume', 'Resume a suspended account', { suspended: false }],
@@ -85,40 +76,42 @@ export function addCommands(program: CliCommand): void {
     .command('usage')
     .timeRange()
     .description('Show usage by account (default: the last 30 days)')
-    .operator((api, query: TimeRangeFlags) =>
-      print(api, { route: routes.usage, query }, (answer) =>
-        writeTable(
-          api.terminal,
-          {
-            TENANT: 'tenant',
-            REQUESTS: 'requests',
-            SUBMISSIONS: 'submissions',
-            SPAM: 'spam',
-            DELIVERED: 'delivered',
-            BOUNCED: 'bounced',
-            FORWARDED: 'forwarded',
-            NAME: 'name',
-          },
-          [...answer.tenants, { ...answer.totals, tenant: 'total', name: '' }],
-        ),
-      ),
+    .operator(
+      showing(routes.usage, (answer, terminal) => {
+        const columns = {
+          TENANT: 'tenant',
+          REQUESTS: 'requests',
+          SUBMISSIONS: 'submissions',
+          SPAM: 'spam',
+          DELIVERED: 'delivered',
+          BOUNCED: 'bounced',
+          FORWARDED: 'forwarded',
+          NAME: 'name',
+        } as const;
+        writeTable(terminal, columns, [...answer.tenants, { ...answer.totals, tenant: 'total', name: '' }]);
+      }),
     );
   program
     .command('billing')
     .description('Show the amount due for each account')
     .option('--month <month>', 'Month, such as 2026-01 (default: the current month)', month)
-    .operator((api, query: { month?: string }) =>
-      print(api, { route: routes.billing, query }, ({ month, lines }) => {
-        if (lines.length === 0) return api.terminal.writeError(`No amounts due for ${month}.\n`);
+    .operator(
+      showing(routes.billing, ({ month, lines }, terminal) => {
+        if (lines.length === 0) return terminal.writeError(`No amounts due for ${month}.\n`);
+        const rows = lines.map(({ usage, amount, currency, ...row }) => ({
+          ...usage,
+          ...row,
+          due: `${amount} ${currency}`,
+        }));
         const columns = {
           TENANT: 'tenant',
           PLAN: 'plan',
-          REQUESTS: ({ usage }: (typeof lines)[number]) => usage.requests,
-          SUBMISSIONS: ({ usage }: (typeof lines)[number]) => usage.submissions,
-          DELIVERED: ({ usage }: (typeof lines)[number]) => usage.delivered,
-          AMOUNT: ({ amount, currency }: (typeof lines)[number]) => `${amount} ${currency}`,
+          REQUESTS: 'requests',
+          SUBMISSIONS: 'submissions',
+          DELIVERED: 'delivered',
+          AMOUNT: 'due',
         } as const;
-        writeTable(api.terminal, columns, lines);
+        writeTable(terminal, columns, rows);
       }),
     );
 }

@@ -8,15 +8,14 @@ import { keys } from '../contract/keys.ts';
 import type { AnswerOf } from '../contract/route.ts';
 import { formatMailbox } from '../lib/addresses.ts';
 import { TemplateRenderError } from '../templates/template.ts';
-import { type Client, RequestRefused, UsageError } from './client.ts';
+import { everyPage, type Client, RequestRefused, UsageError } from './client.ts';
 import { timeoutOption, type ApiFlags, type CliCommand } from './command.ts';
 import { everyDomain } from './dns-records.ts';
 import { formsIn, readLocalProject, validProject, type LocalProject } from './local-project.ts';
 import { counted, shortTime, writeJson } from './output.ts';
 import { planLines } from './plan-text.ts';
-import { planOf, type Plan } from './projects.ts';
+import { planOf } from './projects.ts';
 import { EXIT, poll, type Api } from './run.ts';
-
 import { findForm, placeOf, previewOf } from './templates.ts';
 import { printable, type Terminal } from './terminal.ts';
 import { domainName, mailAddress } from './values.ts';
@@ -71,58 +70,50 @@ interface Check {
 /** Writes every error and warning, and what the server says. Returns the exit code. */
 async function testConfig(terminal: Terminal, { where, json, api }: TestConfigOptions): Promise<number> {
   const project = await readLocalProject(terminal.folder, where);
-  const { result } = project;
+  const { file, result } = project;
+  const { write, style, progress } = terminal;
   let checks: Check[] = [];
   if ('ok' in result && api !== undefined) {
-    terminal.progress(`Checking ${api.client.address} …`);
+    progress(`Checking ${api.client.address} …`);
     checks = await checksOf(api.client, project, result.ok);
-    terminal.progress('');
+    progress('');
   }
-  report(terminal, project, { json, checks });
-  if (!('ok' in result)) return EXIT.configuration;
-  return checks.some(({ state }) => state === 'failed') ? EXIT.failed : EXIT.done;
-}
-
-function report(
-  terminal: Terminal,
-  { file, result }: Pick<LocalProject, 'file' | 'result'>,
-  { json, checks }: { readonly json: boolean; readonly checks: readonly Check[] },
-): void {
-  const { write, style } = terminal;
   const { warnings } = result;
   const errors = 'ok' in result ? [] : result.errors;
-  if (json) return writeJson(terminal, { file, valid: errors.length === 0, errors, warnings, checks });
-  for (const error of errors) write(`${formatProblem(error)}\n`);
-  for (const warning of warnings) write(`${style('yellow', 'warning:')} ${formatProblem(warning)}\n`);
-  write(`${file}: ${counted(errors.length, 'error')}, ${counted(warnings.length, 'warning')}\n`);
-  for (const { state, message } of checks) write(`${style(COLOURS[state], state.padEnd(6))}  ${printable(message)}\n`);
+  if (json) writeJson(terminal, { file, valid: errors.length === 0, errors, warnings, checks });
+  else {
+    for (const error of errors) write(`${formatProblem(error)}\n`);
+    for (const warning of warnings) write(`${style('yellow', 'warning:')} ${formatProblem(warning)}\n`);
+    write(`${file}: ${counted(errors.length, 'error')}, ${counted(warnings.length, 'warning')}\n`);
+    for (const { state, message } of checks)
+      write(`${style(COLOURS[state], state.padEnd(6))}  ${printable(message)}\n`);
+  }
+  if (errors.length > 0) return EXIT.configuration;
+  return checks.some(({ state }) => state === 'failed') ? EXIT.failed : EXIT.done;
 }
 
 const COLOURS = { ok: 'green', note: 'yellow', failed: 'red' } as const;
 
 /** Each check builds on the one before: without a valid key no other can be made. */
 async function checksOf(client: Client, project: LocalProject, config: ProjectConfig): Promise<Check[]> {
-  const refusals = await attempted('key', async () => {
-    const { key, tenant } = await client.call({ route: keys.status });
-    return keyChecks(key, tenant.name, client.address);
-  });
-  if (!Array.isArray(refusals) || refusals.some(({ state }) => state === 'failed')) return [refusals].flat();
-  let plan: Plan | undefined;
+  const key = await attempted('key', () => keyChecks(client));
+  if (key.some(({ state }) => state === 'failed')) return key;
   const { slug } = config.project;
-  const pushing = await attempted('push', async () => {
-    plan = await planOf(client, slug, project);
-    const count = planLines(plan.changes, writtenProject(config)).length;
+  let isPushed = false;
+  const push = await attempted('push', async () => {
+    const { changes, revision } = await planOf(client, slug, project);
+    isPushed = changes.length === 0 && revision !== null;
+    const count = planLines(changes, writtenProject(config)).length;
     const difference = `postern push would deploy ${counted(count, 'change')}`;
     return [['ok', count === 0 ? `${slug} is deployed and up to date` : difference]];
   });
-  const isPushed = plan !== undefined && plan.changes.length === 0 && plan.revision !== null;
   let states: DomainStates = new Map();
   const domains = await attempted('domain', async () => {
     states = new Map((await everyDomain(client)).map(({ domain, status: state }) => [domain, state]));
     return domainChecks(config, states);
   });
-  const forms = await attempted('form', () => formChecks(client, config, { isPushed, states }));
-  return [refusals, pushing, domains, forms].flat();
+  const ofForms = await attempted('form', () => formChecks(client, config, { isPushed, states }));
+  return [...key, ...push, ...domains, ...ofForms];
 }
 
 /** State and message of a check. */
@@ -142,10 +133,12 @@ async function attempted(check: Check['check'], work: () => Promise<Found[]>): P
   }
 }
 
-function keyChecks(key: AnswerOf<typeof keys.status>['key'], tenant: string, address: string): Found[] {
-  if (key === null) return [['ok', `connected to ${address} as the operator`]];
+async function keyChecks(client: Client): Promise<Found[]> {
+  const { key, tenant } = await client.call({ route: keys.status });
+  if (key === null) return [['ok', `connected to ${client.address} as the operator`]];
   const { name, permissions, environment, last4 } = key;
-  const found: Found[] = [['ok', `connected to ${address} with the API key ${name} (…${last4}) of ${tenant}`]];
+  const what = `connected to ${client.address} with the API key ${name} (…${last4}) of ${tenant.name}`;
+  const found: Found[] = [['ok', what]];
   if (!permissions.includes('projects.write'))
     found.push(['failed', 'the API key lacks the permission projects.write, which postern push needs']);
   if (environment === 'test') found.push(['note', 'this is a test key: its mail is captured, not delivered']);
@@ -181,13 +174,8 @@ async function formChecks(
 ): Promise<Found[]> {
   const wanted = formsIn(config);
   if (wanted.length === 0) return [];
-  const there = new Set<string>();
-  for (let cursor: string | undefined; ;) {
-    const page = await client.call({ route: forms.list, query: { limit: 200, cursor } });
-    for (const { id } of page.forms) there.add(id);
-    if (page.next_cursor === null) break;
-    cursor = page.next_cursor;
-  }
+  const pages = await everyPage(client, forms.list);
+  const there = new Set(pages.flatMap((page) => page.forms.map(({ id }) => id)));
   return wanted.map(({ id, domain }): Found => {
     if (there.has(id)) return ['ok', `form ${id} is active`];
     // Another account's domain of the same name may be the verified one: its forms are served then.
@@ -251,17 +239,16 @@ function nextStep(id: string, { key }: Client): string {
 
 interface Mail {
   readonly to: string;
-  readonly from?: string;
+  readonly from: string | undefined;
   readonly subject: string;
   readonly text: string;
-  readonly html?: string;
+  readonly html?: string | undefined;
 }
 
 function plainMail({ to, from, domain }: SendOptions): Mail {
-  const sender = from ?? (domain === undefined ? undefined : `noreply@${domain}`);
   return {
     to,
-    ...(sender === undefined ? {} : { from: sender }),
+    from: from ?? (domain && `noreply@${domain}`),
     subject: 'Test of Postern',
     text: 'This is a test message. Postern accepted it, signed it and delivered it to your mail server.\n',
   };
@@ -280,7 +267,7 @@ async function formMail({ terminal }: Api, given: SendOptions, id: string): Prom
     const { from, subject, text, html } = previewOf({ config, name: form.config.template, form: form.id });
     const address = given.domain === undefined ? from.address : `forms@${given.domain}`;
     const sender = given.from ?? formatMailbox({ ...from, address });
-    return { to: given.to, from: sender, subject, text, ...(html === null ? {} : { html }) };
+    return { to: given.to, from: sender, subject, text, html: html ?? undefined };
   } catch (error) {
     if (!(error instanceof TemplateRenderError)) throw error;
     terminal.writeError(`${placeOf(error, project) ?? printable(error.message)}\n`);

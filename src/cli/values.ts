@@ -12,12 +12,21 @@ export function wholeNumber(least: number, most = Number.MAX_SAFE_INTEGER): (tex
   };
 }
 
-/** A date, such as 2026-01-31, or a time with its zone, as it was given. */
-export function dateOrTime(text: string): string {
-  const [, day, time] = /^(2\d{3}-\d\d-\d\d)(T\d\d:\d\d(?::\d\d(?:\.\d{1,9})?)?(?:Z|[+-]\d\d:\d\d))?$/.exec(text) ?? [];
-  if (day !== undefined && isDay(day) && (time === undefined || !Number.isNaN(Date.parse(text)))) return text;
-  throw new InvalidArgumentError('Must be a date such as 2026-01-31 or a time such as 2026-01-31T12:00:00Z.');
+/** A reader of texts that `read` brings into their normal form; it answers undefined for a wrong one. */
+function textOf(expected: string, read: (text: string) => string | undefined): (text: string) => string {
+  return (text) => {
+    const value = read(text);
+    if (value !== undefined) return value;
+    throw new InvalidArgumentError(`Must be ${expected}.`);
+  };
 }
+
+/** A date, such as 2026-01-31, or a time with its zone, as it was given. */
+export const dateOrTime = textOf('a date such as 2026-01-31 or a time such as 2026-01-31T12:00:00Z', (text) => {
+  const [, day, time] = /^(2\d{3}-\d\d-\d\d)(T\d\d:\d\d(?::\d\d(?:\.\d{1,9})?)?(?:Z|[+-]\d\d:\d\d))?$/.exec(text) ?? [];
+  const isRight = day !== undefined && isDay(day) && (time === undefined || !Number.isNaN(Date.parse(text)));
+  return isRight ? text : undefined;
+});
 
 /** Date.parse takes the 30th of February for the 2nd of March. */
 function isDay(day: string): boolean {
@@ -31,44 +40,36 @@ export function moment(text: string): string {
 }
 
 /** A month, such as 2026-01. */
-export function month(text: string): string {
-  if (/^2\d{3}-(?:0[1-9]|1[0-2])$/.test(text)) return text;
-  throw new InvalidArgumentError('Must be a month such as 2026-01.');
-}
+export const month = textOf('a month such as 2026-01', (text) => /^2\d{3}-(?:0[1-9]|1[0-2])$/.exec(text)?.[0]);
 
 /** A mail address in its normal form. */
-export function mailAddress(text: string): string {
-  const parsed = parseAddress(text.trim());
-  if (parsed !== undefined) return parsed.address;
-  throw new InvalidArgumentError('Must be an email address such as you@example.com.');
-}
+export const mailAddress = textOf(
+  'an email address such as you@example.com',
+  (text) => parseAddress(text.trim())?.address,
+);
 
 /** A domain name in its normal form. */
-export function domainName(text: string): string {
-  const parsed = parseDomain(text.trim());
-  if (parsed !== undefined) return parsed;
-  throw new InvalidArgumentError('Must be a domain name such as example.com.');
-}
+export const domainName = textOf('a domain name such as example.com', (text) => parseDomain(text.trim()));
 
 /** An http or https address. */
-export function webAddress(text: string): string {
-  if (/^https?:\/\//.test(text) && URL.canParse(text)) return text;
-  throw new InvalidArgumentError('Must be a URL such as https://example.com/hook.');
+export const webAddress = textOf('a URL such as https://example.com/hook', (text) =>
+  isWebAddress(text) ? text : undefined,
+);
+
+function isWebAddress(text: string): boolean {
+  return /^https?:\/\//.test(text) && URL.canParse(text);
 }
 
 /** What the address of a server looks like. */
-export const SERVER_ADDRESS = 'Must be a URL such as https://mail.example.net or unix:/run/postern/admin.sock.';
+export const SERVER_ADDRESS = 'a URL such as https://mail.example.net or unix:/run/postern/admin.sock';
 
 /** Whether a text says where a server is: an http or https address, or that of a Unix socket. */
 export function isServerAddress(text: string): boolean {
-  return /^unix:./.test(text) || (/^https?:\/\//.test(text) && URL.canParse(text));
+  return /^unix:./.test(text) || isWebAddress(text);
 }
 
 /** Where a server is. */
-export function serverAddress(text: string): string {
-  if (isServerAddress(text)) return text;
-  throw new InvalidArgumentError(SERVER_ADDRESS);
-}
+export const serverAddress = textOf(SERVER_ADDRESS, (text) => (isServerAddress(text) ? text : undefined));
 
 /** A reader of lists, `a,b`, which may be given more than once; `read` takes one of the entries. */
 export function listOf<Entry>(read: (text: string) => Entry): (text: string, before?: readonly Entry[]) => Entry[] {

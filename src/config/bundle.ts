@@ -1,7 +1,7 @@
 /** A configuration that somebody pushed: its YAML and the files that it names, read without anything of this machine. */
 import { isMap, isScalar, parseDocument } from 'yaml';
 import { parseDomain } from '../lib/addresses.ts';
-import { fieldErrors, type FormPlace, lineErrors, type CheckTemplates } from './checks.ts';
+import { fieldErrors, type FormPlace, expressionProblems, type CheckTemplates } from './checks.ts';
 import type { Finding, Problem } from './problem.ts';
 import { glanceAtProject, parseProject, type Glance, type Invalid, type ValidProject } from './parse.ts';
 import { NO_SECRETS } from './secrets.ts';
@@ -51,7 +51,7 @@ export interface DomainEdit {
 }
 
 /** Edits it, here and now. */
-export function editYaml(yaml: string, { op, domain }: DomainEdit): string | undefined {
+export function editYaml({ yaml, op, domain }: DomainEdit & { readonly yaml: string }): string | undefined {
   const document = parseDocument(yaml);
   const domains = document.get('domains');
   if (domains !== undefined && domains !== null && !isMap(domains)) return undefined;
@@ -75,22 +75,22 @@ export function readBundle({ yaml, files }: Bundle, check: CheckTemplates | 'acc
 }
 
 /** Where the findings stand, here and now. */
-export function locateIn(yaml: string, findings: readonly Finding[]): readonly Problem[] {
-  const file = readYaml(yaml, PUSHED_FILE);
-  return findings.map((finding) => file.locate(finding));
+export function locateIn({ yaml, findings }: { yaml: string; findings: readonly Finding[] }): readonly Problem[] {
+  return findings.map(readYaml(yaml, PUSHED_FILE).locate);
 }
 
 /** What is wrong with these forms, here and now. */
 export function findInForms(forms: readonly FormPlace[], check: CheckTemplates | undefined): Finding[] {
-  return forms.flatMap((place) => [...fieldErrors(place), ...lineErrors(place, check)]);
+  const problems = expressionProblems(forms, check);
+  return [...forms.flatMap(fieldErrors), ...problems.map(({ path, message }) => ({ path, message }))];
 }
 
 /** Reads everything at once, in the thread of whoever asks. */
 export function readHere(checkTemplates: CheckTemplates | undefined): BundleReader {
   return {
     read: async (bundle, { accepted = false }) => readBundle(bundle, accepted ? 'accepted' : checkTemplates),
-    locate: async (yaml, findings) => locateIn(yaml, findings),
-    edit: async (yaml, edit) => editYaml(yaml, edit),
+    locate: async (yaml, findings) => locateIn({ yaml, findings }),
+    edit: async (yaml, edit) => editYaml({ yaml, ...edit }),
     checkForms: async (forms) => findInForms(forms, checkTemplates),
   };
 }

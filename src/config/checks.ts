@@ -6,19 +6,8 @@ import { MAX_PATTERNS_LENGTH, patternProblem } from './patterns.ts';
 import type { DomainConfig, FormConfig, ProjectConfig, ServerConfig, TemplateConfig } from './schema.ts';
 import { find, type YamlFile } from './yaml.ts';
 
-/** Templates that exist without being configured, and their types. */
-const BUILT_IN: readonly (readonly [string, TemplateType])[] = [
-  ['default', 'form'],
-  ['acknowledgment', 'acknowledgment'],
-];
-
 type TemplateType = TemplateConfig['type'];
 type Templates = Map<string, TemplateType | 'doubtful'>;
-
-export interface Checked {
-  readonly errors: Finding[];
-  readonly warnings: Finding[];
-}
 
 /** The parts of a project that are checked against each other. */
 export type ProjectParts = Pick<ProjectConfig, 'settings' | 'domains' | 'collections' | 'templates'>;
@@ -34,8 +23,12 @@ export interface Known {
 }
 
 /** Everything that is wrong or doubtful across the parts. */
-export function checkProject(parts: ProjectParts, { owner, doubtful, accepted = false }: Known): Checked {
-  const templates: Templates = new Map(BUILT_IN);
+export function checkProject(
+  parts: ProjectParts,
+  { owner, doubtful, accepted = false }: Known,
+): { errors: Finding[]; warnings: Finding[] } {
+  // These two exist without being configured.
+  const templates: Templates = new Map([['default', 'form'] as const, ['acknowledgment', 'acknowledgment'] as const]);
   for (const [name, { type }] of Object.entries(parts.templates)) templates.set(name, type);
   for (const name of doubtful) templates.set(name, 'doubtful');
   const domains = Object.entries(parts.domains);
@@ -47,7 +40,10 @@ export function checkProject(parts: ProjectParts, { owner, doubtful, accepted = 
       ...Object.entries(parts.templates).flatMap((entry) => (doubtful.has(entry[0]) ? [] : bodyErrors(...entry))),
       ...places.flatMap((place) => formErrors(place, templates)),
       ...domains.flatMap(([name, domain]) => domainErrors(name, domain)),
-      ...loopErrors(parts.domains),
+      ...forwardingLoops(forwardingOf(parts)).map(({ domain, key, way }) => ({
+        path: ['domains', domain, 'forwarding', key],
+        message: `forwarding goes round in a loop: ${way.join(' → ')}`,
+      })),
     ],
     warnings: [
       ...domains.flatMap(([name, domain]) => domainWarnings(name, domain, owner)),
@@ -60,15 +56,18 @@ export function checkProject(parts: ProjectParts, { owner, doubtful, accepted = 
   };
 }
 
-type Places = Readonly<Record<string, { readonly forms: Readonly<Record<string, FormPlace['form']>> }>>;
-
 /** Every form of the project, those of domains first. */
-function formPlaces(parts: Readonly<Record<'domains' | 'collections', Places>>): FormPlace[] {
-  return (['domains', 'collections'] as const).flatMap((key) =>
-    Object.entries(parts[key]).flatMap(([name, { forms }]) =>
-      Object.entries(forms).map(([id, form]) => ({ path: [key, name, 'forms', id], form })),
+function formPlaces({ domains, collections }: Pick<ProjectParts, 'domains' | 'collections'>): FormPlace[] {
+  return Object.entries({ domains, collections }).flatMap(([key, owners]) =>
+    Object.entries<{ readonly forms: Readonly<Record<string, FormPlace['form']>> }>(owners).flatMap(([name, owner]) =>
+      Object.entries(owner.forms).map(([id, form]) => ({ path: [key, name, 'forms', id], form })),
     ),
   );
+}
+
+/** What is forwarded, by domain. */
+function forwardingOf({ domains }: Pick<ProjectParts, 'domains'>): ReadonlyMap<string, DomainConfig['forwarding']> {
+  return new Map(Object.entries(domains).map(([name, { forwarding }]) => [name, forwarding]));
 }
 
 /** Where one message or one post would cause more mail than it may; `most` is `limits.form_recipients`. */
@@ -76,8 +75,7 @@ export function fanOutErrors(
   { domains, collections }: Pick<ProjectParts, 'domains' | 'collections'>,
   most: number,
 ): Finding[] {
-  const maps = new Map(Object.entries(domains).map(([name, { forwarding }]) => [name, forwarding]));
-  const fanOut = fanOutOf(maps);
+  const fanOut = fanOutOf(forwardingOf({ domains }));
   const errors: Finding[] = [];
   for (const [name, { forwarding, forms }] of Object.entries(domains)) {
     for (const [key, route] of Object.entries(forwarding)) {
@@ -107,13 +105,8 @@ export function fanOutErrors(
 function recipientErrors(path: Path, count: number, most: number): Finding[] {
   if (count <= most) return [];
   const found = count > MAX_DELIVERIES ? `more than ${MAX_DELIVERIES}` : String(count);
-  return [
-    {
-      path,
-      message: `expected ${most} recipients at most (limits.form_recipients), found ${found}`,
-      key: path.length === 4,
-    },
-  ];
+  const message = `expected ${most} recipients at most (limits.form_recipients), found ${found}`;
+  return [{ path, message, key: path.length === 4 }];
 }
 
 /** What is doubtful in server.yml. */
@@ -233,14 +226,6 @@ function templateReference(path: Path, [name, type]: [string, TemplateType], tem
   return [{ path, message: `the template "${name}" is of type ${found}; expected one of type ${type}` }];
 }
 
-function loopErrors(domains: ProjectConfig['domains']): Finding[] {
-  const maps = new Map(Object.entries(domains).map(([name, { forwarding }]) => [name, forwarding]));
-  return forwardingLoops(maps).map(({ domain, key, way }) => ({
-    path: ['domains', domain, 'forwarding', key],
-    message: `forwarding goes round in a loop: ${way.join(' → ')}`,
-  }));
-}
-
 function noRecipient(path: Path, why: string, owner: string | undefined): Finding {
   const whom = owner === undefined ? 'server.operator' : 'project.owner';
   return { path, message: `no recipient: ${why}; submissions go to ${whom}`, key: true };
@@ -264,42 +249,29 @@ export function checkAllTemplates(
   yaml: YamlFile,
   check?: CheckTemplates,
 ): Problem[] {
-  if (check === undefined) return [];
   const { templates } = parts;
-  const lines = formPlaces(parts).flatMap(expressionsOf);
   return [
-    ...check(templates).map((problem) => locateInTemplate(problem, yaml, templates)),
-    ...check(asTemplates(lines)).map((problem) =>
-      locate(problem, yaml, lines[Number(problem.template.slice(4))]?.path ?? []),
-    ),
+    ...(check?.(templates) ?? []).map((problem) => locateInTemplate(problem, yaml, templates)),
+    ...expressionProblems(formPlaces(parts), check).map(({ path, ...problem }) => locate(problem, yaml, path)),
   ];
 }
 
-/** What is wrong with the expressions of a form, wherever it is kept. */
-export function lineErrors(place: FormPlace, check?: CheckTemplates): Finding[] {
-  const lines = expressionsOf(place);
-  const errors = check?.(asTemplates(lines)) ?? [];
-  return errors.map(({ template, message }) => ({ path: lines[Number(template.slice(4))]?.path ?? [], message }));
-}
-
-interface Line {
-  readonly path: Path;
-  readonly source: string;
-}
-
-/** Each as a template of its own, called by its number. */
-function asTemplates(lines: readonly Line[]): ProjectConfig['templates'] {
-  return Object.fromEntries(
-    lines.map(({ source }, i) => [`line${i}`, { type: 'form', subject: source, text: '', variables: {} }]),
-  );
-}
-
-function expressionsOf({ path, form: { subject, from_name, acknowledgment } }: FormPlace): Line[] {
-  return [
+/** What is wrong with the expressions of forms, wherever these are kept. */
+export function expressionProblems(
+  places: readonly FormPlace[],
+  check?: CheckTemplates,
+): (TemplateProblem & { readonly path: Path })[] {
+  const lines = places.flatMap(({ path, form: { subject, from_name, acknowledgment } }) => [
     { path: [...path, 'subject'], source: subject },
     { path: [...path, 'from_name'], source: from_name },
     { path: [...path, 'acknowledgment', 'subject'], source: acknowledgment?.subject },
-  ].flatMap(({ path: place, source }) => (source === undefined ? [] : [{ path: place, source }]));
+  ]);
+  // Each is a template of its own, called by its number.
+  const templates = lines.flatMap(({ source }, i) =>
+    source === undefined ? [] : [[i, { type: 'form', subject: source, text: '', variables: {} }] as const],
+  );
+  const problems = check?.(Object.fromEntries(templates)) ?? [];
+  return problems.map((problem) => ({ ...problem, path: lines[Number(problem.template)]?.path ?? [] }));
 }
 
 function locateInTemplate(problem: TemplateProblem, yaml: YamlFile, templates: ProjectConfig['templates']): Problem {

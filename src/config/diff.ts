@@ -1,6 +1,6 @@
 /** What changed between two configurations, key by key, in the YAML's own words (`2h`, not 7200000). */
 import { z } from 'zod';
-import { freeze } from './freeze.ts';
+import { valueAt } from './explain.ts';
 import { type ProjectConfig, type ServerConfig, projectSchema } from './schema.ts';
 import { serverSchema } from './schema-server.ts';
 
@@ -43,20 +43,16 @@ export function diffConfig(before: unknown, after: unknown): Change[] {
 function compare(before: unknown, after: unknown, path: readonly string[]): Change[] {
   if (isMap(before) && isMap(after)) {
     const keys = new Set([...Object.keys(before), ...Object.keys(after)]);
-    return [...keys].flatMap((key) => compare(member(before, key), member(after, key), [...path, key]));
+    return [...keys].flatMap((key) => compare(valueAt(before, [key]), valueAt(after, [key]), [...path, key]));
   }
   if (same(before, after)) return [];
   const op = before === undefined ? 'add' : after === undefined ? 'remove' : 'change';
-  return [freeze({ op, path: path.join('.'), keys: path, from: before, to: after })];
+  return [{ op, path: path.join('.'), keys: path, from: before, to: after }];
 }
 
 function same(before: unknown, after: unknown): boolean {
   if (typeof before !== 'object' || typeof after !== 'object') return before === after;
   return JSON.stringify(before) === JSON.stringify(after);
-}
-
-function member(data: object, key: string): unknown {
-  return Object.hasOwn(data, key) ? Reflect.get(data, key) : undefined;
 }
 
 function isMap(value: unknown): value is object {

@@ -87,12 +87,12 @@ const TYPES: Readonly<Record<string, string>> = {
 const TRUTH: Readonly<Record<string, string>> = { yes: 'true', on: 'true', no: 'false', off: 'false' };
 
 /** All findings of a value that did not pass `schema`. */
-export function explain(issues: readonly Issue[], schema: z.core.$ZodType, file: YamlFile): Finding[] {
+export function explain(issues: readonly Issue[], schema: Schema, file: YamlFile): Finding[] {
   return issues.flatMap((issue) => explainIssue(issue, [], { schema, file }));
 }
 
 interface Context {
-  readonly schema: z.core.$ZodType;
+  readonly schema: Schema;
   readonly file: YamlFile;
 }
 
@@ -101,52 +101,38 @@ function explainIssue(issue: Issue, base: Path, context: Context): Finding[] {
   switch (issue.code) {
     case 'unrecognized_keys':
       return issue.keys.map((key) => unknownKey(key, path, context.schema));
-    case 'invalid_key':
-      return [
-        {
-          path,
-          message: `${issue.issues[0] === undefined ? 'unknown key' : expectation(issue.issues[0])}, found "${String(path.at(-1))}"`,
-          key: true,
-        },
-        ...valueOfBadKey(path, context),
-      ];
+    case 'invalid_key': {
+      const why = issue.issues[0] === undefined ? 'unknown key' : expectation(issue.issues[0]);
+      return [{ path, message: `${why}, found "${String(path.at(-1))}"`, key: true }, ...valueOfBadKey(path, context)];
+    }
     case 'invalid_union': {
-      const inner = issue.errors.find((branch) => branch.some((nested) => nested.path.length > 0));
-      if (inner !== undefined) return inner.flatMap((nested) => explainIssue(nested, path, context));
-      const deeper = issue.errors.flat().find((nested) => nested.code === 'invalid_union' && hasPath(nested));
-      if (deeper !== undefined) return explainIssue(deeper, path, context);
-      return [finding(path, expectation(issue), context)];
+      const inner = issue.errors.find((branch) => branch.some(leadsInside));
+      if (inner === undefined) return [finding(path, expectation(issue), context)];
+      return inner.flatMap((nested) => explainIssue(nested, path, context));
     }
     case 'invalid_value': {
-      const values = issue.values.map(String);
-      const { place } = find(context.file.root, path);
-      const written = place?.scalar?.value;
-      return [
-        {
-          ...finding(path, `expected ${values.length > 1 ? 'one of ' : ''}${values.join(', ')}`, context),
-          suggestion: typeof written === 'string' ? nearest(written, values) : undefined,
-        },
-      ];
+      const written = find(context.file.root, path).place?.scalar?.value;
+      const suggestion = typeof written === 'string' ? nearest(written, issue.values.map(String)) : undefined;
+      return [{ ...finding(path, `expected ${wantedBy(issue)}`, context), suggestion }];
     }
     default:
       return [finding(path, expectation(issue), context)];
   }
 }
 
-function hasPath(issue: Issue): boolean {
-  return (
-    issue.code === 'invalid_union' && issue.errors.some((branch) => branch.some((nested) => nested.path.length > 0))
-  );
+/** Whether it is about a part of the value, which the value is then meant to have. */
+function leadsInside(issue: Issue): boolean {
+  return issue.path.length > 0 || (issue.code === 'invalid_union' && issue.errors.flat().some(leadsInside));
 }
 
 /** A map whose key is wrong is not looked into by the schema; its value is judged all the same. */
 function valueOfBadKey(path: Path, context: Context): Finding[] {
   const schema = schemaAt(context.schema, path);
-  const result = schema === undefined ? undefined : z.safeParse(schema, valueAt(context.file.value, path));
-  return result?.error?.issues.flatMap((issue) => explainIssue(issue, path, context)) ?? [];
+  const error = schema && z.safeParse(schema, valueAt(context.file.value, path)).error;
+  return error?.issues.flatMap((issue) => explainIssue(issue, path, context)) ?? [];
 }
 
-function unknownKey(key: string, path: Path, schema: z.core.$ZodType): Finding {
+function unknownKey(key: string, path: Path, schema: Schema): Finding {
   const known = knownKeys(schema, path);
   const suggestion = nearest(key, known);
   const others = suggestion === undefined ? `; known here: ${known.join(', ')}` : '';
@@ -205,21 +191,19 @@ const FORMATS: Readonly<Record<string, string>> = {
   ipv6: 'an IPv6 address, such as 2001:db8::1',
 };
 
-/** What a size is counted in, by what has it. */
-const UNITS: Readonly<Record<string, readonly [what: string, unit: string]>> = {
-  string: ['text', 'character'],
-  array: ['a list', 'entry'],
-  set: ['a list', 'entry'],
-  object: ['a map', 'entry'],
-  record: ['a map', 'entry'],
-  map: ['a map', 'entry'],
+const COLLECTIONS: Readonly<Record<string, string>> = {
+  array: 'a list',
+  set: 'a list',
+  object: 'a map',
+  record: 'a map',
+  map: 'a map',
 };
 
 function sizeOf({ origin, exact }: { origin: string; exact?: boolean }, bound: number | bigint, words: string): string {
-  const how = exact === true ? 'exactly' : words;
-  const [what, unit] = UNITS[origin] ?? [];
-  if (what === undefined || unit === undefined) return `a number of ${how} ${bound}`;
-  return `${what} of ${how} ${bound} ${Number(bound) === 1 ? unit : unit.replace(/y$/, 'ie').concat('s')}`;
+  const size = `${exact === true ? 'exactly' : words} ${bound}`;
+  if (origin === 'string') return `text of ${size} ${Number(bound) === 1 ? 'character' : 'characters'}`;
+  const what = COLLECTIONS[origin];
+  return what === undefined ? `a number of ${size}` : `${what} of ${size} ${Number(bound) === 1 ? 'entry' : 'entries'}`;
 }
 
 function finding(path: Path, expected: string, { file }: Context): Finding {

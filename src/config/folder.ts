@@ -22,7 +22,7 @@ import { isPem } from '../lib/certificate.ts';
 import type { CheckTemplates } from './checks.ts';
 import { readYaml } from './yaml.ts';
 import { parseDomain } from '../lib/addresses.ts';
-import type { Project } from './forms.ts';
+import type { Project } from './snapshot.ts';
 import { forwardingLoops } from './forwarding.ts';
 
 export interface ProjectFile {
@@ -63,30 +63,21 @@ export async function loadServer(
 /** Paths that the configuration names and this machine lacks, or does not let this user read. */
 async function missingPaths({ tls, database }: ServerConfig): Promise<Finding[]> {
   const findings: Finding[] = [];
-  if (tls.mode === 'files' && tls.files !== null) {
-    for (const key of ['cert', 'key'] as const) {
-      const named = tls.files[key];
-      const read = isPem(named) ? undefined : await readText(named);
-      if (read !== undefined && 'problem' in read)
-        findings.push({ path: ['tls', 'files', key], message: read.problem });
-    }
+  for (const [key, named] of tls.mode === 'files' ? Object.entries(tls.files ?? {}) : []) {
+    const read = isPem(named) ? { text: named } : await readText(named);
+    if ('problem' in read) findings.push({ path: ['tls', 'files', key], message: read.problem });
   }
   // The service creates the folder of the default. Rights of the others are checked by the daemon, which is another user.
   const folder = database.url.startsWith('sqlite:') ? dirname(database.url.slice('sqlite:'.length)) : STATE_FOLDER;
-  if (folder !== STATE_FOLDER && !(await isThere(folder))) {
+  if (folder === STATE_FOLDER) return findings;
+  await access(folder).catch((error: unknown) => {
+    if (codeOf(error) !== 'ENOENT') return;
     findings.push({ path: ['database', 'url'], message: `there is no folder ${folder}` });
-  }
+  });
   return findings;
 }
 
 const STATE_FOLDER = '/var/lib/postern';
-
-async function isThere(folder: string): Promise<boolean> {
-  return access(folder).then(
-    () => true,
-    (error: unknown) => codeOf(error) !== 'ENOENT',
-  );
-}
 
 /** Reads every project beside this server.yml, in the order of their names. */
 export async function loadProjects(
@@ -102,14 +93,13 @@ export async function loadProjects(
     const text = 'text' in read ? read.text : '';
     const { files, refused } = await readBeside(shown, glanceAtProject(text).files);
     const context = { files, refused, env: secrets, checkTemplates, formRecipients };
-    const result = 'text' in read ? parseProject(text, shown, context) : unreadable(shown, read.problem);
+    const result =
+      'text' in read
+        ? parseProject(text, shown, context)
+        : { errors: [{ file: shown, line: 1, column: 1, path: '', message: read.problem }], warnings: [] };
     projects.push({ file, shown, text, files, result });
   }
   return projects;
-}
-
-function unreadable(file: string, message: string): Invalid {
-  return { errors: [{ file, line: 1, column: 1, path: '', message }], warnings: [] };
 }
 
 /** A file that can be deployed. */
@@ -224,10 +214,8 @@ function conflictsOf(valid: readonly DeployableFile[], context: FolderContext): 
   }
   for (;;) {
     const count = errors.size;
-    const claims = claimsOf(
-      valid.filter(({ file }) => !errors.has(file)),
-      context,
-    );
+    const rest = valid.filter(({ file }) => !errors.has(file));
+    const claims = claimsOf(rest, context);
     for (const rivals of Map.groupBy(claims, ({ name }) => name).values()) {
       const winner =
         rivals.find(({ by }) => by === undefined) ?? rivals.find(({ isInForce }) => isInForce) ?? rivals[0];
@@ -238,9 +226,9 @@ function conflictsOf(valid: readonly DeployableFile[], context: FolderContext): 
     if (errors.size === count) return errors;
   }
 
-  function refuse({ file, text, shown }: DeployableFile, path: Path, message: string): void {
-    const problem = formatProblem(readYaml(text, shown).locate({ path, message, key: path[0] !== 'project' }));
-    errors.set(file, [...(errors.get(file) ?? []), problem]);
+  function refuse(by: DeployableFile, path: Path, message: string): void {
+    const problem = locate(by, { path, message, key: path[0] !== 'project' });
+    errors.set(by.file, [...(errors.get(by.file) ?? []), problem]);
   }
 }
 
@@ -303,6 +291,6 @@ async function ownedElsewhere(files: readonly DeployableFile[], { tenant, owners
   );
 }
 
-function locate({ text, shown }: DeployableFile, finding: { path: Path; message: string; key?: boolean }): string {
+function locate({ text, shown }: DeployableFile, finding: Finding): string {
   return formatProblem(readYaml(text, shown).locate(finding));
 }

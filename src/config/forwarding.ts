@@ -112,10 +112,8 @@ export function fanOutOf(domains: ReadonlyMap<string, Forwarding>): (addresses: 
   function union(addresses: readonly string[]): ReadonlySet<string> {
     const all = new Set<string>();
     for (const text of addresses) {
-      const { local = '', domain = '' } = parseAddress(text) ?? {};
-      const forwarding = domains.get(domain);
-      const key = forwarding && ruleFor(forwarding, domain, local);
-      const ends = key === undefined ? [text.toLowerCase()] : (known.get(name({ domain, key })) ?? []);
+      const step = stepAt(domains, text);
+      const ends = step === undefined ? [text.toLowerCase()] : (known.get(name(step)) ?? []);
       for (const end of ends) if (all.size <= MAX_DELIVERIES) all.add(end);
     }
     return all;
@@ -128,14 +126,15 @@ function name({ domain, key }: Step): string {
 
 function stepsFrom(domains: ReadonlyMap<string, Forwarding>, { domain, key }: Step): Step[] {
   const route = domains.get(domain)?.[key];
-  if (typeof route !== 'object') return [];
-  return route.flatMap((target) => {
-    const parsed = parseAddress(target);
-    const forwarding = parsed === undefined ? undefined : domains.get(parsed.domain);
-    if (parsed === undefined || forwarding === undefined) return [];
-    const next = ruleFor(forwarding, parsed.domain, parsed.local);
-    return next === undefined ? [] : [{ domain: parsed.domain, key: next }];
-  });
+  return typeof route === 'object' ? route.flatMap((target) => stepAt(domains, target) ?? []) : [];
+}
+
+/** The key that decides over an address, where it is one of these domains. */
+function stepAt(domains: ReadonlyMap<string, Forwarding>, address: string): Step | undefined {
+  const { local = '', domain = '' } = parseAddress(address) ?? {};
+  const forwarding = domains.get(domain);
+  const key = forwarding && ruleFor(forwarding, domain, local);
+  return key === undefined ? undefined : { domain, key };
 }
 
 /** The key of `forwarding` that decides over `local@domain`: the address, else that without its `+tag`, else the catch-all. */

@@ -4,7 +4,7 @@
  */
 import { parseDomain } from '../lib/addresses.ts';
 import type { Bundle, BundleReader, ReadBundle } from './bundle.ts';
-import type { Project } from './forms.ts';
+import type { Project } from './snapshot.ts';
 import { glanceAtProject, parseProject } from './parse.ts';
 import { formatProblem } from './problem.ts';
 import type { SecretSource } from './secrets.ts';
@@ -30,7 +30,7 @@ export interface StoredRevision extends Bundle {
   readonly file: string;
 }
 
-/** Where revisions are read. */
+/** How revisions are read. */
 export interface RevisionReading {
   readonly reader: BundleReader;
   /** Of this machine. */
@@ -47,7 +47,7 @@ export interface InForce {
   readonly unavailable: readonly string[];
 }
 
-export interface ReadInForce extends RevisionReading {
+interface ReadInForce extends RevisionReading {
   readonly records: readonly ProjectRecord[];
   readonly revision: (id: string) => Promise<StoredRevision | undefined>;
   /** What was found the last time. */

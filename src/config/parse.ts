@@ -13,8 +13,8 @@ import {
   type CheckTemplates,
 } from './checks.ts';
 import { explain, valueAt, knownKeys, sameKeys } from './explain.ts';
-import { freeze } from './freeze.ts';
-import { sortProblems, type Finding, type Problem, type Path } from './problem.ts';
+import { freeze } from './snapshot.ts';
+import type { Finding, Problem, Path } from './problem.ts';
 import { type ProjectConfig, type ServerConfig, projectSchema } from './schema.ts';
 import { serverSchema } from './schema-server.ts';
 import { resolveSecrets, type Reference, type SecretSource } from './secrets.ts';
@@ -25,17 +25,17 @@ export interface Invalid {
   readonly warnings: readonly Problem[];
 }
 
-export interface ValidServer {
-  readonly ok: ServerConfig;
+interface Valid<Config> {
+  readonly ok: Config;
   readonly warnings: readonly Problem[];
+}
+
+export interface ValidServer extends Valid<ServerConfig> {
   /** The values that were written as references to secrets. */
   readonly references: readonly Reference[];
 }
 
-export interface ValidProject {
-  readonly ok: ProjectConfig;
-  readonly warnings: readonly Problem[];
-}
+export type ValidProject = Valid<ProjectConfig>;
 
 /** What a project's text is read together with. */
 export interface ProjectContext {
@@ -55,7 +55,7 @@ export interface ProjectContext {
 /** Reads server.yml; `file` is its name in reports. */
 export function parseServer(text: string, file: string, env: SecretSource): ValidServer | Invalid {
   const read = readFile(readYaml(text, file), serverSchema, (value) => resolveSecrets(value, env, 'text'));
-  if (read.value === undefined) return { errors: hideSecrets(sortProblems(read.errors), read), warnings: [] };
+  if (read.value === undefined) return { errors: reported(read.errors, read), warnings: [] };
   const warnings = checkServer(read.value).map(read.yaml.locate);
   return { ok: freeze(read.value), warnings, references: read.references };
 }
@@ -67,8 +67,8 @@ export function parseProject(text: string, file: string, context: ProjectContext
   );
   const parts = read.value ?? readableParts(read.data, read.findings);
   const found = parts === undefined ? undefined : inspect(parts, read, context);
-  const errors = hideSecrets(sortProblems([...read.errors, ...(found?.errors ?? [])]), read);
-  const warnings = hideSecrets(sortProblems(found?.warnings ?? []), read);
+  const errors = reported([...read.errors, ...(found?.errors ?? [])], read);
+  const warnings = reported(found?.warnings ?? [], read);
   if (errors.length > 0 || read.value === undefined || found === undefined) return { errors, warnings };
   return { ok: freeze({ ...read.value, templates: found.templates }), warnings };
 }
@@ -87,7 +87,7 @@ export function glanceAtProject(text: string): Glance {
     slug: typeof slug === 'string' ? slug : undefined,
     domains: Object.keys(objectAt(value, 'domains')),
     collections: Object.keys(objectAt(value, 'collections')),
-    files: [...new Set(templates.map((template) => valueAt(template, ['html_file'])))].filter(
+    files: [...new Set(templates.map((each) => valueAt(each, ['html_file'])))].filter(
       (name) => typeof name === 'string',
     ),
   };
@@ -111,11 +111,8 @@ function readFile<S extends z.ZodType>(
   const nothing = { yaml, value: undefined, data: undefined, findings: [], references: [] };
   if (yaml.broken) return { ...nothing, errors: yaml.problems };
   if (yaml.value === null) {
-    const wanted = knownKeys(schema, []).join(', ');
-    return {
-      ...nothing,
-      errors: [...yaml.problems, yaml.locate({ path: [], message: `the file is empty; expected ${wanted}` })],
-    };
+    const message = `the file is empty; expected ${knownKeys(schema, []).join(', ')}`;
+    return { ...nothing, errors: [...yaml.problems, yaml.locate({ path: [], message })] };
   }
   const { value: data, references, findings: secrets } = resolve(yaml.value);
   const result = schema.safeParse(data);
@@ -135,14 +132,14 @@ function onePerPlace(problems: readonly Problem[]): Problem[] {
   });
 }
 
-/** The problems with references in place of what they stand for, which checks of the values may have repeated. */
-function hideSecrets(problems: readonly Problem[], { data, references }: Read<unknown>): readonly Problem[] {
+/** In the order of the file, with references in place of what they stand for, which checks of the values may have repeated. */
+function reported(problems: readonly Problem[], { data, references }: Read<unknown>): readonly Problem[] {
   const secrets = references.flatMap(({ path, reference }) => {
     const value = valueAt(data, path);
     return typeof value === 'string' && value !== '' ? [[value, reference] as const] : [];
   });
-  if (secrets.length === 0) return problems;
-  return problems.map((problem) => ({
+  const sorted = problems.toSorted((a, b) => a.line - b.line || a.column - b.column);
+  return sorted.map((problem) => ({
     ...problem,
     message: secrets.reduce((text, [value, reference]) => text.replaceAll(value, () => reference), problem.message),
   }));

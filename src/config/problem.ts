@@ -27,25 +27,11 @@ export function formatProblem(problem: Problem): string {
   const { file, line, column, path, message, suggestion } = problem;
   const where = path === '' ? '' : `${path}: `;
   const hint = suggestion === undefined ? '' : ` (did you mean "${suggestion}"?)`;
-  return oneLine(`${file}:${line}:${column}: ${where}${message}${hint}`);
-}
-
-/** Path as `domains.example.com.forms.contact.rateLimit`. */
-export function pathText(path: Path): string {
-  return path.join('.');
-}
-
-/** In the order of the file. */
-export function sortProblems(problems: readonly Problem[]): Problem[] {
-  return [...problems].sort((a, b) => a.line - b.line || a.column - b.column);
-}
-
-/** Nothing that was written in a file can move a terminal's cursor or begin a new line of a log. */
-function oneLine(text: string): string {
-  return text.replaceAll(/[\p{Cc}\u2028\u2029]/gu, (character) => {
-    const code = character.codePointAt(0) ?? 0;
-    return `\\u${code.toString(16).padStart(4, '0')}`;
-  });
+  // Nothing that was written in a file can move a terminal's cursor or begin a new line of a log.
+  return `${file}:${line}:${column}: ${where}${message}${hint}`.replaceAll(
+    /[\p{Cc}\u2028\u2029]/gu,
+    (character) => `\\u${character.charCodeAt(0).toString(16).padStart(4, '0')}`,
+  );
 }
 
 /** "Did you mean": the nearest of the words that would have been right. */

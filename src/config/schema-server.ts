@@ -2,7 +2,6 @@
 import { z } from 'zod';
 import * as is from './scalars.ts';
 import { choice, flag, listOf, section } from './scalars.ts';
-import { httpPlaces } from './http-address.ts';
 
 const server = z.strictObject({
   hostname: is.domainName.describe(
@@ -226,28 +225,21 @@ export const OBJECT_KINDS = ['projects', 'domains', 'forms', 'collections', 'key
 
 export type ObjectKind = (typeof OBJECT_KINDS)[number];
 
-type Limits<Name extends string> = Readonly<Record<Name, number | null>>;
+type Limits<Name extends string> = Readonly<Partial<Record<Name, number>>>;
 
 interface PlanDefaults extends Limits<
   'requests_per_hour' | 'requests_per_minute' | 'messages_per_hour' | 'messages_per_day'
 > {
-  readonly objects: Limits<ObjectKind>;
+  readonly objects?: Limits<ObjectKind>;
 }
 
-const UNLIMITED: PlanDefaults = {
-  requests_per_hour: null,
-  requests_per_minute: null,
-  messages_per_hour: null,
-  messages_per_day: null,
-  objects: { projects: null, domains: null, forms: null, collections: null, keys: null, webhooks: null },
-};
-
 /** `null`: no such limit. */
-function plan(defaults: PlanDefaults) {
-  const { objects } = defaults;
-
-  function most(value: number | null, what: string) {
-    return is.count.nullable().default(value).describe(`${what}; null: no such limit.`);
+function plan({ objects = {}, ...defaults }: PlanDefaults = {}) {
+  function most(value: number | undefined, what: string) {
+    return is.count
+      .nullable()
+      .default(value ?? null)
+      .describe(`${what}; null: no such limit.`);
   }
 
   return z
@@ -285,14 +277,14 @@ const plans = z
       messages_per_day: 20_000,
       objects: { projects: 200, domains: 200, forms: 2000, collections: 500, keys: 1000, webhooks: 500 },
     }).describe('For tenants that send more.'),
-    enterprise: plan(UNLIMITED).describe('Limits are set per tenant.'),
+    enterprise: plan().describe('Limits are set per tenant.'),
     currency: z
       .string()
       .regex(/^[A-Z]{3}$/, 'expected a currency such as EUR')
       .default('EUR')
       .describe('Currency of the prices (ISO 4217).'),
   })
-  .catchall(plan(UNLIMITED).describe('A plan of your own.'));
+  .catchall(plan().describe('A plan of your own.'));
 
 const log = z.strictObject({
   level: choice(['debug', 'info', 'warn', 'error', 'silent'], 'info', 'Minimum severity.'),
@@ -332,3 +324,29 @@ export const serverSchema = z
     title: 'Postern: server.yml',
     description: 'Server configuration: listeners, TLS, database, delivery, limits.',
   });
+
+/** What of server.yml decides where HTTP is served. */
+interface Addressing {
+  readonly server: { hostname: string; http: { listen: readonly string[]; base_url: string | null } };
+  readonly tls: { readonly mode: string };
+}
+
+const HTTPS_PORT = /:443$/;
+
+/** One entry of `server.http.listen`: where, and whether TLS is spoken there. */
+export function parseHttpListen(text: string): { readonly address: string; readonly secure: boolean } {
+  const address = text.replace(/^https:\/\//, '');
+  return { address, secure: address !== text || HTTPS_PORT.test(address) };
+}
+
+/** What is listened on: without a certificate, TLS is spoken nowhere. */
+export function httpPlaces({ server, tls }: Addressing): ReturnType<typeof parseHttpListen>[] {
+  return server.http.listen.map(parseHttpListen).filter(({ secure }) => !secure || tls.mode !== 'off');
+}
+
+/** `https://mail.example.net`, without a slash at its end: `base_url`, else the host name, by TLS where port 443 speaks it. */
+export function baseUrlOf(config: Addressing): string {
+  const { hostname, http } = config.server;
+  const secure = httpPlaces(config).some(({ address }) => HTTPS_PORT.test(address));
+  return http.base_url ?? `${secure ? 'https' : 'http'}://${hostname}`;
+}

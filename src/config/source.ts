@@ -24,13 +24,11 @@ import {
   type Reading,
 } from './folder.ts';
 import { projectName, readInForce, type InForce, type ProjectRecord, type StoredRevision } from './in-force.ts';
-import type { Project } from './forms.ts';
+import { type Project, buildSnapshot, type Snapshot, freeze } from './snapshot.ts';
 import { glanceAtProject } from './parse.ts';
 import { formatProblem } from './problem.ts';
 import type { ServerConfig } from './schema.ts';
-import { buildSnapshot, type Snapshot } from './snapshot.ts';
 import { valueAt, restartKeys } from './explain.ts';
-import { freeze } from './freeze.ts';
 import { serverSchema } from './schema-server.ts';
 
 /** What a machine loaded last from a file. */
@@ -45,9 +43,8 @@ export interface LoadedFile {
 export interface FolderLoad {
   /** Files whose content is to be in force. */
   readonly deploy: readonly FileContent[];
-  /** Slugs of projects whose file has gone, and of those whose file is back. */
-  readonly missing: readonly string[];
-  readonly found: readonly string[];
+  /** Projects whose file has gone (1), and those whose file is back (0). */
+  readonly moved: readonly Pick<ProjectRecord, 'slug' | 'file_missing'>[];
 }
 
 /** A file's content, and where it comes from. */
@@ -106,9 +103,11 @@ export interface ConfigSource {
   refresh(): Promise<void>;
   /** Checks the files as they are on disk now, and changes nothing. */
   check(): Promise<ConfigReport>;
-  /** Calls `listener` after each reload that changed something, until the function it answers is called. */
-  onChange(listener: (snapshot: Snapshot, before: Snapshot) => void): () => void;
+  /** Calls `listener` after each reload that changed something. */
+  onChange(listener: Listener): void;
 }
+
+type Listener = (snapshot: Snapshot, before: Snapshot) => void;
 
 interface ServerState {
   readonly server: ServerConfig;
@@ -134,12 +133,18 @@ const MAX_LISTED = 20;
 /** Loads the projects for the first time. Rejects where the folder or the database cannot be read. */
 export async function createConfigSource(options: ConfigSourceOptions): Promise<ConfigSource> {
   const { log, file } = options;
-  const listeners = new Set<(snapshot: Snapshot, before: Snapshot) => void>();
+  const listeners: Listener[] = [];
   const turns = new Turns();
   const first = await load(options, { server: options.server, problems: [], warnings: [], refused: false }, []);
-  let { state } = first;
-  report(state, first.warnings);
-  return { current: () => state.snapshot, reload, refresh, check, onChange };
+  let state: State = first;
+  report(first);
+  return {
+    current: () => state.snapshot,
+    reload,
+    refresh,
+    check: () => checkConfig(file, options.reading, contextOf(options, state.inForce)),
+    onChange: (listener) => void listeners.push(listener),
+  };
 
   function reload(): Promise<Reload> {
     return turns.run('', async () => {
@@ -156,11 +161,11 @@ export async function createConfigSource(options: ConfigSourceOptions): Promise<
     return turns.run('', async () => {
       const before = state;
       const inForce = await readStored(options, before.inForce, false);
-      const after = await stateOf(options, { server: before.server, refused: before.refused, inForce });
+      const after = await stateOf(options, { ...before, inForce });
       const changed = changedProjects(before, after);
       if (changed.length === 0) return;
       // What a file could not have it may have now.
-      state = before.refused.length === 0 ? after : (await load(options, before.server, inForce)).state;
+      state = before.refused.length === 0 ? after : await load(options, before.server, inForce);
       log.info('config.refreshed', { changed: changed.slice(0, MAX_LOGGED), count: changed.length });
       const known = new Set(before.snapshot.problems);
       for (const problem of state.snapshot.problems) if (!known.has(problem)) log.error('config.problem', { problem });
@@ -168,17 +173,15 @@ export async function createConfigSource(options: ConfigSourceOptions): Promise<
     });
   }
 
-  function check(): Promise<ConfigReport> {
-    return checkConfig(file, options.reading, contextOf(options, state.inForce));
-  }
-
   async function once(): Promise<Reload> {
     const before = state;
     const server = await readServer(options, before.server.server);
-    const { state: after, deployed, warnings } = await load(options, server, before.inForce);
+    const after = await load(options, server, before.inForce);
     const changes = [
       ...changesIn(file, writtenServer(before.server.server), writtenServer(after.server.server)),
-      ...deployed.flatMap(({ file: path, slug }) => changesIn(path, writtenOf(before, slug), writtenOf(after, slug))),
+      ...after.deployed.flatMap(({ file: path, slug }) =>
+        changesIn(path, writtenOf(before, slug), writtenOf(after, slug)),
+      ),
     ];
     const { problems } = after.snapshot;
     const sameProblems = JSON.stringify(problems) === JSON.stringify(before.snapshot.problems);
@@ -186,7 +189,7 @@ export async function createConfigSource(options: ConfigSourceOptions): Promise<
     if (changes.length > 0 || changedProjects(before, after).length > 0) notify(after.snapshot, before.snapshot);
     const isRefused = after.server.refused || after.refused.length > 0;
     if (changes.length === 0 && sameProblems && !isRefused) return { kind: 'unchanged' };
-    report(after, warnings);
+    report(after);
     if (changes.length === 0 && isRefused) return { kind: 'refused', problems };
     log.info('config.applied', { changes: changes.map(({ op, file: at, path }) => `${at}: ${op} ${path}`) });
     return { kind: 'applied', changes, problems };
@@ -197,7 +200,7 @@ export async function createConfigSource(options: ConfigSourceOptions): Promise<
     return own?.project && writtenProject(own.project.config);
   }
 
-  function report({ server, snapshot }: State, warnings: readonly string[]): void {
+  function report({ server, warnings, snapshot }: Loaded): void {
     for (const warning of [...server.warnings, ...warnings]) log.warn('config.warning', { warning });
     for (const problem of snapshot.problems) log.error('config.problem', { problem });
   }
@@ -211,15 +214,9 @@ export async function createConfigSource(options: ConfigSourceOptions): Promise<
       }
     }
   }
-
-  function onChange(listener: (snapshot: Snapshot, before: Snapshot) => void): () => void {
-    listeners.add(listener);
-    return () => void listeners.delete(listener);
-  }
 }
 
-interface Loaded {
-  readonly state: State;
+interface Loaded extends State {
   /** What was deployed from files. */
   readonly deployed: readonly FileContent[];
   readonly warnings: readonly string[];
@@ -233,10 +230,10 @@ async function load(options: ConfigSourceOptions, server: ServerState, before: r
     const bounded = { ...options.reading, formRecipients: server.server.limits.form_recipients };
     const { refused, warnings, ...check } = await checkFolder(options.file, bounded, contextOf(options, inForce));
     const change = await loadOf(options, check, inForce);
-    const isSame = change.deploy.length + change.missing.length + change.found.length === 0;
+    const isSame = change.deploy.length + change.moved.length === 0;
     if (!isSame && !(await options.projects.save(change))) continue;
     if (!isSame) inForce = await readStored(options, inForce, false);
-    return { state: await stateOf(options, { server, refused, inForce }), deployed: change.deploy, warnings };
+    return { ...(await stateOf(options, { server, refused, inForce })), deployed: change.deploy, warnings };
   }
   throw new Error('other daemons keep changing the same projects');
 }
@@ -278,10 +275,7 @@ async function loadOf(
     const isThere = slugs.has(record.file) && (slugs.get(record.file) ?? slug) === slug;
     return isThere === (record.file_missing === 1);
   });
-  const { missing = [], found = [] } = Object.groupBy(moved, (record) =>
-    record.file_missing === 0 ? 'missing' : 'found',
-  );
-  return { deploy, missing: missing.map(({ slug }) => slug), found: found.map(({ slug }) => slug) };
+  return { deploy, moved: moved.map(({ slug, file_missing }) => ({ slug, file_missing: 1 - file_missing })) };
 }
 
 async function readServer({ file, reading }: ConfigSourceOptions, running: ServerConfig): Promise<ServerState> {
@@ -296,13 +290,9 @@ async function readServer({ file, reading }: ConfigSourceOptions, running: Serve
     throw error;
   }
 
-  function refuse(problems: readonly string[]): ServerState {
-    return {
-      server: running,
-      problems: [`${file}: the running configuration stays in force`, ...problems],
-      warnings: [],
-      refused: true,
-    };
+  function refuse(errors: readonly string[]): ServerState {
+    const problems = [`${file}: the running configuration stays in force`, ...errors];
+    return { server: running, problems, warnings: [], refused: true };
   }
 }
 

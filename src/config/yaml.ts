@@ -16,12 +16,9 @@ import {
   type YAMLWarning,
   isCollection,
   isScalar,
-  type Alias,
   type Scalar,
-  type YAMLMap,
-  type YAMLSeq,
 } from 'yaml';
-import { pathText, type Finding, type Path, type Problem } from './problem.ts';
+import { type Finding, type Path, type Problem } from './problem.ts';
 
 const MAX_BYTES = 1024 * 1024;
 const MAX_MARKS = 200;
@@ -36,35 +33,32 @@ export interface YamlFile {
   readonly broken: boolean;
   /** The finding with its line and column: at the deepest part of its path that exists. */
   locate(finding: Finding): Problem;
-  /** Line and column of an offset in the text, both from 1. */
-  position(offset: number): { line: number; column: number };
 }
 
 /** Reads the text of the file that problems call `name`. */
 export function readYaml(text: string, name: string): YamlFile {
   const lines = new LineCounter();
   const problems: Problem[] = [];
-  let data: ReturnType<typeof convert> | undefined;
+  let root: Place | undefined;
   let broken = true;
-  const tooLarge = Buffer.byteLength(text) > MAX_BYTES;
-  const hopeless = tooLarge ? undefined : outlandish(text);
-  if (tooLarge) report(0, [], 'the file is larger than 1 MiB');
-  else if (hopeless !== undefined) report(0, [], hopeless);
+  const hopeless = Buffer.byteLength(text) > MAX_BYTES ? 'the file is larger than 1 MiB' : outlandish(text);
+  if (hopeless !== undefined) report(0, [], hopeless);
   else {
-    const document = parseDocument(text, {
+    const options = {
       lineCounter: lines,
       prettyErrors: false,
       uniqueKeys: false,
       schema: 'core',
       version: '1.2',
-    });
+    } as const;
+    const document = parseDocument(text, options);
     const wrong = syntaxErrors(document, text);
-    broken = wrong.length > 0;
     for (const { offset, message } of wrong) report(offset, [], message);
-    data = convert(document, broken ? () => undefined : report);
-    broken ||= !data.complete;
+    const data = convert(document, wrong.length > 0 ? () => undefined : report);
+    ({ root } = data);
+    broken = wrong.length > 0 || !data.complete;
   }
-  return { text, value: data?.value, root: data?.place, problems, broken, position, locate };
+  return { text, value: root?.value, root, problems, broken, locate };
 
   function position(offset: number): { line: number; column: number } {
     const { line, col } = lines.linePos(offset);
@@ -72,14 +66,14 @@ export function readYaml(text: string, name: string): YamlFile {
   }
 
   function report(offset: number, path: Path, message: string): void {
-    problems.push({ file: name, ...position(offset), path: pathText(path), message });
+    problems.push({ file: name, ...position(offset), path: path.join('.'), message });
   }
 
   function locate({ path, message, suggestion, key }: Finding): Problem {
-    const { place, whole } = find(data?.place, path);
+    const { place, whole } = find(root, path);
     const offset = key === true || !whole ? place?.key : place?.start;
     const words = suggestion === undefined ? {} : { suggestion };
-    return { file: name, ...position(offset ?? 0), path: pathText(path), message, ...words };
+    return { file: name, ...position(offset ?? 0), path: path.join('.'), message, ...words };
   }
 }
 
@@ -92,11 +86,9 @@ function syntaxErrors(document: Document.Parsed, text: string): { offset: number
     if (lines.has(start)) return [];
     lines.add(start);
     // Only the first is looked for: each look goes through the whole document.
-    const quote =
-      error === errors[0] && /closing ["']quote/.test(error.message) ? openQuote(document, error.pos[0]) : undefined;
-    return [
-      quote === undefined ? explainSyntax(error, text) : { offset: quote, message: 'this quote is never closed' },
-    ];
+    const isQuote = error === errors[0] && /closing ["']quote/.test(error.message);
+    const quote = isQuote ? openQuote(document, error.pos[0]) : undefined;
+    return quote === undefined ? explainSyntax(error, text) : { offset: quote, message: 'this quote is never closed' };
   });
 }
 
@@ -160,11 +152,13 @@ function explainSyntax(error: YAMLParseError | YAMLWarning, text: string): { off
     return { offset, message: `a value that begins with ${text.charAt(offset)} must be quoted` };
   }
   const [, close] = error.code === 'BAD_INDENT' ? (/ end with a ([\]}])/.exec(error.message) ?? []) : [];
-  if (close !== undefined)
+  if (close !== undefined) {
+    const opened = close === '}' ? '{' : '[';
     return {
       offset,
-      message: `the ${close === '}' ? '{' : '['} above is not closed: a ${close} is missing, or this line must be indented`,
+      message: `the ${opened} above is not closed: a ${close} is missing, or this line must be indented`,
     };
+  }
   const message = HINTS[error.code] ?? error.message.charAt(0).toLowerCase() + error.message.slice(1);
   return { offset, message };
 }
@@ -184,29 +178,24 @@ const MAX_DEPTH = 50;
 const MAX_ALIASES = 100;
 const MAX_NODES = 200_000;
 
-/** Where a value stands, and what was written. */
+/** A value, where it stands, and what was written. */
 export interface Place {
+  /** As plain data. */
+  readonly value: unknown;
   /** Offset of the value. */
   readonly start: number;
   /** Offset of its key; of the value itself in a list. */
   readonly key: number;
   /** A scalar before references were resolved, and how it was written; undefined for maps and lists. */
   readonly scalar?: Pick<Scalar.Parsed, 'value' | 'type'>;
-  readonly below: ReadonlyMap<string, Place>;
+  readonly below?: ReadonlyMap<string, Place>;
 }
-
-export interface Converted {
-  readonly value: unknown;
-  readonly place: Place;
-}
-
-export type Report = (offset: number, path: Path, message: string) => void;
 
 /** The place of a path, or the deepest one on the way to it. */
 export function find(root: Place | undefined, path: Path): { place: Place | undefined; whole: boolean } {
   let place = root;
   for (const key of path) {
-    const next = place?.below.get(String(key));
+    const next = place?.below?.get(String(key));
     if (next === undefined) return { place, whole: false };
     place = next;
   }
@@ -214,82 +203,62 @@ export function find(root: Place | undefined, path: Path): { place: Place | unde
 }
 
 /** The document's data; what cannot stand in a configuration is reported and left out. */
-function convert(document: Document.Parsed, report: Report): Converted & { readonly complete: boolean } {
+function convert(
+  document: Document.Parsed,
+  report: (offset: number, path: Path, message: string) => void,
+): { root: Place; complete: boolean } {
   const anchors = new Map<string, ParsedNode>();
-  const open = new Set<unknown>();
+  const open = new Set<ParsedNode>();
   let nodes = 0;
   let aliases = 0;
-  let bomb = false;
-  const { value, place } = visit(document.contents, [], 0);
-  return { value, place, complete: !bomb };
+  let complete = true;
+  const root = visit(document.contents, [], 0);
+  return { root, complete };
 
-  function visit(node: ParsedNode | null, path: Path, key: number): Converted {
-    if (node === null) return nothing(key, key);
-    if (++nodes > MAX_NODES) return tooMuch(node, path, key);
-    if (isAlias(node)) return follow(node, path, key);
+  function visit(node: ParsedNode | null, path: Path, key: number): Place {
+    if (node === null) return { value: null, start: key, key };
+    const [start] = node.range;
+    if (++nodes > MAX_NODES || (isAlias(node) && ++aliases > MAX_ALIASES)) {
+      const message = `more than ${MAX_ALIASES} aliases or ${MAX_NODES} values, counted as often as used`;
+      if (complete) report(start, path, message);
+      complete = false;
+      return { value: null, start, key };
+    }
+    if (isAlias(node)) {
+      const target = anchors.get(node.source);
+      if (target === undefined) return refuse(`no anchor &${node.source} stands before this alias`);
+      if (open.has(target)) return refuse(`the alias *${node.source} stands within what it names`);
+      return visit(target, path, key);
+    }
     if (node.anchor !== undefined) anchors.set(node.anchor, node);
-    if (!isCollection(node)) return scalar(node, key);
-    if (open.size >= MAX_DEPTH)
-      return refuse(node, key, { path, message: `nested more than ${MAX_DEPTH} levels deep` });
+    if (!isCollection(node)) return { value: node.value, start, key, scalar: node };
+    if (open.size >= MAX_DEPTH) return refuse(`nested more than ${MAX_DEPTH} levels deep`);
     open.add(node);
-    const result = isMap(node) ? map(node, path, key) : list(node, path, key);
-    open.delete(node);
-    return result;
-  }
-
-  function follow(node: Alias.Parsed, path: Path, key: number): Converted {
-    if (++aliases > MAX_ALIASES) return tooMuch(node, path, key);
-    const target = anchors.get(node.source);
-    if (target === undefined)
-      return refuse(node, key, { path, message: `no anchor &${node.source} stands before this alias` });
-    if (open.has(target))
-      return refuse(node, key, { path, message: `the alias *${node.source} stands within what it names` });
-    return visit(target, path, key);
-  }
-
-  function scalar(node: Scalar.Parsed, key: number): Converted {
-    return { value: node.value, place: { start: node.range[0], key, scalar: node, below: new Map() } };
-  }
-
-  function map(node: YAMLMap.Parsed, path: Path, key: number): Converted {
-    const value: Record<string, unknown> = { __proto__: null };
     const below = new Map<string, Place>();
-    for (const pair of node.items) {
-      const at = pair.key.range[0];
-      const name = keyName(pair.key);
-      if (name === undefined) report(node.flow === true ? node.range[0] : at, path, keyHint(pair.key));
-      else if (name === '__proto__') report(at, path, 'the key "__proto__" is not allowed');
-      else if (below.has(name)) report(at, [...path, name], `the key "${name}" stands here twice`);
-      else {
-        const converted = visit(pair.value, [...path, name], at);
-        value[name] = converted.value;
-        below.set(name, converted.place);
+    if (isMap(node)) {
+      for (const pair of node.items) {
+        const at = pair.key.range[0];
+        const name = keyName(pair.key);
+        if (name === undefined) report(node.flow === true ? start : at, path, keyHint(pair.key));
+        else if (name === '__proto__') report(at, path, 'the key "__proto__" is not allowed');
+        else if (below.has(name)) report(at, [...path, name], `the key "${name}" stands here twice`);
+        else below.set(name, visit(pair.value, [...path, name], at));
+      }
+    } else {
+      for (const [index, item] of node.items.entries()) {
+        below.set(String(index), visit(item, [...path, index], item.range[0]));
       }
     }
-    return { value, place: { start: node.range[0], key, below } };
-  }
+    open.delete(node);
+    const entries = [...below].map(([name, { value }]) => [name, value] as const);
+    const value = isMap(node) ? { __proto__: null, ...Object.fromEntries(entries) } : entries.map(([, item]) => item);
+    return { value, start, key, below };
 
-  function list(node: YAMLSeq.Parsed, path: Path, key: number): Converted {
-    const items = node.items.map((item, index) => visit(item, [...path, index], item.range[0]));
-    const below = new Map(items.map(({ place }, index) => [String(index), place]));
-    return { value: items.map(({ value }) => value), place: { start: node.range[0], key, below } };
+    function refuse(message: string): Place {
+      report(start, path, message);
+      return { value: null, start, key };
+    }
   }
-
-  function tooMuch(node: ParsedNode, path: Path, key: number): Converted {
-    if (bomb) return nothing(node.range[0], key);
-    bomb = true;
-    const message = `more than ${MAX_ALIASES} aliases or ${MAX_NODES} values, counted as often as used`;
-    return refuse(node, key, { path, message });
-  }
-
-  function refuse(node: ParsedNode, key: number, { path, message }: { path: Path; message: string }): Converted {
-    report(node.range[0], path, message);
-    return nothing(node.range[0], key);
-  }
-}
-
-function nothing(start: number, key: number): Converted {
-  return { value: null, place: { start, key, below: new Map() } };
 }
 
 /** Numbers and the like are keys as they were written. */

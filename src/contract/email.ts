@@ -1,8 +1,8 @@
 /** Mail that programs send, in our shape and in Resend's, and the suppression list. */
 import { z } from 'zod';
-import { parseMailbox, type Mailbox } from '../lib/addresses.ts';
+import { parseMailbox } from '../lib/addresses.ts';
 import { route } from './route.ts';
-import { environment, listing, listingByName, mailAddress, optionalTime, page, time } from './values.ts';
+import { environment, listing, listingByName, mailAddress, optionalTime, page, parsed, time } from './values.ts';
 
 const MAX_EMAILS = 100;
 const MAX_ATTACHMENTS = 100;
@@ -13,23 +13,16 @@ const MAX_PART_LENGTH = 2 << 20;
 const ADDRESS = 'must be one mail address, such as ana@example.com or Ana <ana@example.com>';
 const ADDRESSES = `${ADDRESS}, or a list of them`;
 
-const mailbox = z.string().transform((text, context): Mailbox => {
-  const parsed = parseMailbox(text);
-  if (parsed !== undefined) return parsed;
-  context.addIssue({ code: 'custom', message: ADDRESS });
-  return z.NEVER;
-});
+const mailbox = parsed(parseMailbox, ADDRESS);
 const someone = z.union([mailbox, z.array(mailbox).min(1)], { error: ADDRESSES }).transform((one) => [one].flat());
 const anyone = z.union([mailbox, z.array(mailbox)], { error: ADDRESSES }).transform((one) => [one].flat());
 
-const content = z.string().transform((text, context): Buffer => {
+const content = parsed((text) => {
   const bytes = Buffer.from(text, 'base64');
   // Every character was read; otherwise the text may contain white space.
   const isWhole = text.length % 4 === 0 && bytes.length === Buffer.byteLength(text, 'base64');
-  if (isWhole || isBase64(text)) return bytes;
-  context.addIssue({ code: 'custom', message: 'must be base64' });
-  return z.NEVER;
-});
+  return isWhole || isBase64(text) ? bytes : undefined;
+}, 'must be base64');
 
 /** Each step is linear in the text. */
 function isBase64(text: string): boolean {
@@ -307,11 +300,7 @@ export const resendEmails = {
     }),
     answer: z.object({ object: z.literal('list'), has_more: z.boolean(), data: z.array(resendSummary) }),
   }),
-  show: route('GET /emails/:id', {
-    ...RESEND,
-    summary: 'Shows a message.',
-    answer: resendEmail,
-  }),
+  show: route('GET /emails/:id', { ...RESEND, summary: 'Shows a message.', answer: resendEmail }),
   reschedule: route('PATCH /emails/:id', {
     ...RESEND,
     summary: 'Moves a scheduled message to another time.',

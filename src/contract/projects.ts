@@ -90,12 +90,7 @@ export const projects = {
     answer: project,
     errors: ['CONFLICT', 'PLAN_LIMIT'],
   }),
-  show: route('GET /projects/:slug', {
-    ...READ,
-    readsLive: true,
-    summary: 'Shows a project.',
-    answer: project,
-  }),
+  show: route('GET /projects/:slug', { ...READ, readsLive: true, summary: 'Shows a project.', answer: project }),
   remove: route('DELETE /projects/:slug', {
     ...WRITE,
     summary: 'Deletes a project, and shows it as it was.',

@@ -2,7 +2,7 @@
 import { z } from 'zod';
 import { parseDomain } from '../lib/addresses.ts';
 import { route } from './route.ts';
-import { domainName, duration, listing, optionalTime, page, since, time, until } from './values.ts';
+import { domainName, duration, listing, optionalTime, page, parsed, since, time, until } from './values.ts';
 
 const state = z.enum([
   'queued',
@@ -17,10 +17,10 @@ const state = z.enum([
 ]);
 
 /** A domain, or a webhook by its id. */
-const destinationName = z
-  .string()
-  .transform((text) => (text.startsWith('whk_') ? text : (parseDomain(text) ?? '')))
-  .refine((name) => name !== '', 'must be a domain name such as example.com, or the id of a webhook (whk_…)');
+const destinationName = parsed(
+  (text) => (text.startsWith('whk_') ? text : parseDomain(text)),
+  'must be a domain name such as example.com, or the id of a webhook (whk_…)',
+);
 
 const delivery = z.object({
   id: z.string().describe('`dlv_…` for mail, `whd_…` for a webhook delivery.'),

@@ -2,13 +2,11 @@
 import { z } from 'zod';
 import { parseDomain } from '../lib/addresses.ts';
 import { route } from './route.ts';
+import { parsed } from './values.ts';
 
 const MAX_BLOCK_LISTS = 20;
 
-const zone = z
-  .string()
-  .transform((text) => parseDomain(text) ?? '')
-  .refine((name) => name !== '', 'must be a zone such as zen.spamhaus.org');
+const zone = parsed(parseDomain, 'must be a zone such as zen.spamhaus.org');
 
 const ADMIN = { permission: 'admin', domains: 'refuse', tag: 'Administration' } as const;
 /** Why no key can have a backup. */
@@ -32,11 +30,7 @@ export const backups = {
     description: `${SOCKET_ONLY} One backup runs at a time; it is given up if nobody asks for its state for a minute.`,
     answer: backup,
   }),
-  show: route('GET /admin/backup', {
-    ...BACKUP,
-    summary: 'Shows the progress of the backup.',
-    answer: backup,
-  }),
+  show: route('GET /admin/backup', { ...BACKUP, summary: 'Shows the progress of the backup.', answer: backup }),
   download: route('GET /admin/backup/file', {
     ...BACKUP,
     summary: 'Downloads the verified copy once; it is removed from the server then, also if the download breaks off.',

@@ -78,11 +78,7 @@ export const submissions = {
     query: z.strictObject({ ...listing('sub'), ...conditions }),
     answer: page({ submissions: z.array(submission) }),
   }),
-  show: route('GET /submissions/:id', {
-    ...READ,
-    summary: 'Shows a submission.',
-    answer: submission,
-  }),
+  show: route('GET /submissions/:id', { ...READ, summary: 'Shows a submission.', answer: submission }),
   file: route('GET /submissions/:id/files/:file', {
     ...READ,
     summary: 'Downloads a file of a submission as plain bytes, because a stranger sent it.',

@@ -101,11 +101,7 @@ export const tenants = {
     body: z.strictObject({ name: accountName, email: accountEmail, plan: planName.default(DEFAULT_PLAN) }),
     answer: newAccount,
   }),
-  show: route('GET /admin/tenants/:id', {
-    ...ADMIN,
-    summary: 'Shows an account.',
-    answer: tenant,
-  }),
+  show: route('GET /admin/tenants/:id', { ...ADMIN, summary: 'Shows an account.', answer: tenant }),
   change: route('PATCH /admin/tenants/:id', {
     ...ADMIN,
     summary: 'Changes the plan or the limits of an account, suspends it, or trusts it.',

@@ -20,17 +20,25 @@ export const environment = z
 
 export const source = z.enum(['file', 'push', 'api']);
 
+/** A text as `parse` reads it. */
+// oxlint-disable-next-line typescript/explicit-module-boundary-types -- the schema that it builds is its type
+export function parsed<Value>(parse: (text: string) => Value | undefined, message: string) {
+  return z.string().transform((text, context): Value => {
+    const value = parse(text);
+    if (value !== undefined) return value;
+    context.addIssue({ code: 'custom', message });
+    return z.NEVER;
+  });
+}
+
 /** A mail address in its normal form. */
-export const mailAddress = z
-  .string()
-  .transform((text) => parseAddress(text.trim())?.address ?? '')
-  .refine((address) => address !== '', 'must be a mail address such as you@example.com');
+export const mailAddress = parsed(
+  (text) => parseAddress(text.trim())?.address,
+  'must be a mail address such as you@example.com',
+);
 
 /** A domain name: lower case, A-labels. */
-export const domainName = z
-  .string()
-  .transform((text) => parseDomain(text.trim()) ?? '')
-  .refine((name) => name !== '', 'must be a domain name such as example.com');
+export const domainName = parsed((text) => parseDomain(text.trim()), 'must be a domain name such as example.com');
 
 /** The key of a form or collection. */
 export const identifier = z

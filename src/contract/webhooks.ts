@@ -1,6 +1,6 @@
 /** Webhooks: created by the API, or declared in a configuration, which the API shows and cannot change. */
 import { z } from 'zod';
-import { PUBLIC_EVENTS, type PublicEvent } from '../lib/event-types.ts';
+import { PUBLIC_EVENTS } from '../lib/event-types.ts';
 import { route } from './route.ts';
 import { environment, listing, optionalTime, page, time } from './values.ts';
 
@@ -121,23 +121,4 @@ export const webhooks = {
     }),
     errors: ['CONFLICT'],
   }),
-};
-
-// What each type of event means; webhooks are sent these.
-
-export const EVENT_TEXTS: Readonly<Record<PublicEvent, string>> = {
-  'submission.accepted': 'A form accepted a submission.',
-  'submission.spam': 'A submission was marked as spam.',
-  'email.queued': 'A message was queued.',
-  'email.delivered': 'The next server accepted the message for a recipient.',
-  'email.deferred': 'A delivery attempt failed; it will be repeated.',
-  'email.bounced': 'The message cannot be delivered to a recipient.',
-  'email.complained': 'A recipient reported the message as spam.',
-  'email.suppressed': 'The message was not sent because the address is on the suppression list.',
-  'inbound.accepted': 'A message was accepted for forwarding.',
-  'inbound.rejected': 'A message was rejected.',
-  'domain.verified': 'All required DNS records of a domain were found.',
-  'domain.degraded': 'A required DNS record of a verified domain is missing or wrong.',
-  'domain.failed': 'The records of a domain stayed broken; its mail is held.',
-  'config.pushed': 'A configuration was deployed.',
 };

@@ -1,7 +1,5 @@
 /** The configuration of the daemon: server.yml, and the projects of the store, which the layer `config` does not know. */
-
 import { loadServer, type Reading } from '../config/folder.ts';
-
 import { formatProblem } from '../config/problem.ts';
 import type { ServerConfig } from '../config/schema.ts';
 import type { FolderLoad, ProjectStore } from '../config/source.ts';
@@ -40,7 +38,7 @@ export function projectStore({
   readonly clock: Clock;
   readonly machine: string;
 }): ProjectStore {
-  async function save({ deploy, missing, found }: FolderLoad): Promise<boolean> {
+  async function save({ deploy, moved }: FolderLoad): Promise<boolean> {
     const now = clock.now();
     const unit: Statement[] = [];
     for (const { was, ...content } of deploy) {
@@ -52,10 +50,7 @@ export function projectStore({
         insertProjectFile({ machine, file, slug, hash: hashOf(content), loaded_at: now }),
       );
     }
-    unit.push(
-      ...missing.map((slug) => setFileMissing({ tenant: OPERATOR, slug, file_missing: 1 })),
-      ...found.map((slug) => setFileMissing({ tenant: OPERATOR, slug, file_missing: 0 })),
-    );
+    unit.push(...moved.map((project) => setFileMissing({ tenant: OPERATOR, ...project })));
     return (await writeIfMet(store, unit)) !== undefined;
   }
 

@@ -6,46 +6,43 @@ import { createSecretKey } from 'node:crypto';
 import { hostname as machineName } from 'node:os';
 import { resolve } from 'node:path';
 import type Koa from 'koa';
-import { createAccountLimits } from '../accounts/plans.ts';
-
-import { createAuthFailures, createAuthenticator } from '../accounts/authenticate.ts';
+import { takeRequest } from '../accounts/plans.ts';
+import { Authenticator } from '../accounts/authenticate.ts';
 import { watchConfig, findServerFile } from '../config/files.ts';
 import { createKeyring } from '../domains/dkim-keys.ts';
-
-import { createCollectionNames } from '../accounts/collection-names.ts';
 import { createConsent, releaseInTime, sweepTokens } from '../accounts/consent.ts';
 import { createDomains, type Domains } from '../domains/domains.ts';
 import { adoptHostKey, createHostKeys } from '../domains/rotation.ts';
 import { Idempotency } from '../accounts/idempotency.ts';
-import { createMessageLimits } from '../accounts/message-limits.ts';
+import { recountWaiting } from '../accounts/message-limits.ts';
 import { createLimits } from '../accounts/rate-limits.ts';
 import { createObjectLimits } from '../accounts/object-limits.ts';
 import { createRevisions } from '../accounts/projects.ts';
+import type { Principal } from '../accounts/principal.ts';
 import { signupConfirmation } from '../accounts/tenants.ts';
-import { createUsage } from '../accounts/usage.ts';
-
+import { Usage } from '../accounts/usage.ts';
 import type { Reading } from '../config/folder.ts';
 import { machineSecrets } from '../config/secrets.ts';
 import type { Snapshot } from '../config/snapshot.ts';
 import type { ServerConfig } from '../config/schema.ts';
 import { createConfigSource, type Reload } from '../config/source.ts';
-
 import { projectStore, readServer } from './configuration.ts';
 import { openDelivery } from './delivery-remote.ts';
-import { loopbackSmtp } from './delivery.ts';
+import { loopbackSmtp, openWebhookHttp } from './delivery.ts';
 import { openDirectory, openSmtp } from './smtp.ts';
 import { createPolicyFetch } from '../dns/guarded-fetch.ts';
 import { refusesMail } from '../dns/mx.ts';
 import { createResolver, type Resolver } from '../dns/resolver.ts';
 import { createDoctor } from '../doctor/doctor.ts';
 import { createEventCounts, forgetOldEvents } from '../events/counts.ts';
-import { createAccept, sweepAcknowledged } from '../forms/accept.ts';
+import { acceptSubmission, sweepAcknowledged, type Admitted } from '../forms/accept.ts';
 import { adoptForms } from '../forms/find.ts';
 import { createFileStore } from '../forms/files.ts';
 import { createSpamProtection } from '../forms/spam/protection.ts';
 import { mailOverflows } from '../forms/overflow.ts';
 import { openBackups } from '../store/backup.ts';
-import { watchFreeSpace, createStore, databaseFile } from '../store/database.ts';
+import { createStore, databaseFile } from '../store/database.ts';
+import { watchFreeSpace } from '../store/sqlite.ts';
 import { createHttpServer, type HttpAddresses } from '../http/server.ts';
 import { startJobs, watchClock, retentionJobs } from './jobs.ts';
 import { systemClock, type Clock } from '../lib/clock.ts';
@@ -59,25 +56,19 @@ import { createProcessPool, type ProcessPool } from './process-pool.ts';
 import { LEASE } from '../queue/claimer.ts';
 import { longestWaits, WEBHOOK_RETRY_MS } from '../queue/retry.ts';
 import { systemMail, type SystemMail } from '../queue/system-mail.ts';
-import { BOUNCE_LEASE } from '../smtp/bounce-reading.ts';
-import { createSmtpCounters } from '../smtp/record.ts';
-
+import { BOUNCE_LEASE } from '../smtp/bounces.ts';
+import { createSmtpCounters } from '../smtp/receive.ts';
 import { OPERATOR, saveOperator } from '../store/tenants.ts';
-
 import type { Statement } from '../store/statement.ts';
 import type { Store, Topic } from '../store/store.ts';
 import { checkTemplates } from '../templates/engine.ts';
 import { version } from '../lib/version.ts';
 import { createWebhooks } from '../events/webhooks.ts';
-import { openWebhookHttp } from './webhooks.ts';
 import { createMetrics } from '../http/metrics.ts';
 import { keepCertificate, readCertificate } from '../lib/certificate.ts';
 import { obtainSecret } from '../store/secrets.ts';
-import { createTransactional } from '../transactional/send.ts';
-
 import { createExplain } from '../explain/explain.ts';
 import { trace } from '../explain/trace.ts';
-
 import { openSrsKeys } from '../smtp/srs-keys.ts';
 
 export interface DaemonParts {
@@ -88,6 +79,8 @@ export interface DaemonParts {
   readonly log?: AdjustableLog;
   /** Of processes that outlive the daemon. */
   readonly pool?: ProcessPool;
+  /** What `database.url` names, where somebody else has opened it and closes it. */
+  readonly store?: Store;
   /** Answers before all routes: what the dev world adds. */
   readonly extra?: Koa.Middleware;
 }
@@ -149,8 +142,8 @@ async function start(
   const { reader, renderer } = pool;
 
   // Open the store, and what is in force in it.
-  const store = await createStore(server.database.url);
-  ending.push(() => store.close());
+  const store = parts.store ?? (await createStore(server.database.url));
+  if (parts.store === undefined) ending.push(() => store.close());
   await saveOperator(store, server.server.operator, clock.now());
   const machine = machineName();
   const projects = projectStore({ store, clock, machine });
@@ -188,15 +181,12 @@ async function start(
   const limits = await createLimits(core);
   ending.push(() => limits.close());
   const consent = createConsent({ ...core, limits, letter });
-  const accounts = createAccountLimits({ limits, config });
-  const messages = createMessageLimits(core);
-  const usage = createUsage(core);
-  ending.push(() => usage.close());
+  const usage = new Usage(core);
+  ending.push(() => usage.flush());
   const counts = createEventCounts(core);
   const files = createFileStore(core);
   const idempotency = new Idempotency(core);
-  const authFailures = createAuthFailures(core);
-  const authenticator = createAuthenticator({ ...core, failures: authFailures });
+  const authenticator = new Authenticator(core);
   ending.push(() => authenticator.saveUses());
   const revisionOf = createRevisions({ store, secrets: reading.secrets, reader });
 
@@ -256,7 +246,7 @@ async function start(
       {
         name: 'postern_auth_failures_total',
         help: 'API keys that were shown and opened nothing, by the reason.',
-        tally: authFailures.tally,
+        tally: authenticator.failures,
       },
     ],
   });
@@ -287,9 +277,8 @@ async function start(
     consent,
     freeSpace,
     authenticator,
-    takeAccount: accounts.take,
-    messages,
-    used: usage.used,
+    takeAccount: (principal: Principal) => takeRequest(principal, { limits, config: config() }),
+    used: (principal: Principal, status: number) => usage.used(principal, status),
     revisionOf,
     bind: sockets.bind,
   };
@@ -308,16 +297,14 @@ async function start(
       signup: signupConfirmation({ store, clock, release: consent.release }),
       recipient: consent.confirmation,
     },
-    accounts,
     objects: createObjectLimits(core),
-    collectionNames: createCollectionNames({ ...core, limits }),
     usage,
     counts,
     spamFilter: spam.filter,
     learning: spam.learning,
-    accept: createAccept({ ...core, limits, consent }),
+    accept: (submission: Admitted) => acceptSubmission(submission, { ...core, limits, consent }),
     unsubscribeKey,
-    transactional: createTransactional({ store, unsubscribeKey, renderer }),
+    renderer,
     version: version(),
     queueProblem: delivery.problem,
     takeOver,
@@ -358,7 +345,7 @@ async function start(
     adopt('forms', adoptForms(core, next));
     adopt('webhooks', webhooks.adopt());
     if (JSON.stringify(next.server.plans) !== JSON.stringify(before.server.plans)) {
-      adopt('plans', messages.release().then(wake));
+      adopt('plans', recountWaiting(core).then(wake));
     }
   });
   const stop = new AbortController();
@@ -393,7 +380,8 @@ async function start(
         files: files.sweep,
         idempotency: () => idempotency.sweep(),
         events: () => forgetOldEvents({ ...core, counts }),
-        keys: authenticator.saveUses,
+        keys: () => authenticator.saveUses(),
+        usage: () => usage.flush(),
         webhooks: webhooks.sweep,
         tokens: () => sweepTokens(core),
         consent: releaseInTime({ clock, consent }),

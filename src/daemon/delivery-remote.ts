@@ -1,38 +1,19 @@
 /** Delivery as the daemon sees it: in a thread of its own, or in this one where a test holds the clock or the name servers. */
 import { once } from 'node:events';
 import { MessageChannel, Worker as Thread } from 'node:worker_threads';
-import type { ServerConfig } from '../config/schema.ts';
-import type { Clock } from '../lib/clock.ts';
-import type { Store } from '../store/store.ts';
-import {
-  startDelivery,
-  type Delivery,
-  type DeliveryParts,
-  type FromDelivery,
-  type Listening,
-  type ToDelivery,
-} from './delivery.ts';
+import { startDelivery, type Delivery, type DeliveryParts, type FromDelivery, type ToDelivery } from './delivery.ts';
 
 /** A thread that has been silent for so long is stuck, ms. */
 const SILENT_MS = 15_000;
 
-export interface RemoteDelivery extends Delivery {
-  /** Tells it what is in force from now on. */
-  configure(server: ServerConfig): void;
-  /** Tells it where this daemon listens. */
-  setListening(listening: Listening): void;
-}
-
-export interface OpenDelivery extends Omit<DeliveryParts, 'random' | 'listening'> {
-  /** As it was at the start. */
-  readonly server: ServerConfig;
+export interface OpenDelivery extends Omit<DeliveryParts, 'random'> {
   /** What the test holds. */
   readonly parts: Partial<Pick<DeliveryParts, 'clock' | 'resolver' | 'random' | 'pool'>>;
 }
 
 /** Starts it where this daemon has the role: in a thread of its own, or in this one where a test holds the clock or the name servers. */
-export async function openDelivery({ server, parts, ...here }: OpenDelivery): Promise<RemoteDelivery> {
-  if (!server.server.roles.includes('delivery')) {
+export async function openDelivery({ parts, ...here }: OpenDelivery): Promise<Delivery> {
+  if (!here.server.server.roles.includes('delivery')) {
     return {
       wake() {},
       configure() {},
@@ -42,25 +23,16 @@ export async function openDelivery({ server, parts, ...here }: OpenDelivery): Pr
       stop: () => Promise.resolve(),
     };
   }
-  if (parts.clock === undefined && parts.resolver === undefined) {
-    return startDeliveryThread(here.store, server, here.clock);
-  }
-  let listening: Listening | undefined;
-  const random = parts.random ?? Math.random;
-  const delivery = await startDelivery({ ...here, random, pool: parts.pool, listening: () => listening });
-  return {
-    ...delivery,
-    // In this thread it reads the configuration by itself.
-    configure() {},
-    setListening(next) {
-      listening = next;
-      delivery.wake();
-    },
-  };
+  if (parts.clock === undefined && parts.resolver === undefined) return startDeliveryThread(here);
+  return startDelivery({ ...here, random: parts.random ?? Math.random, pool: parts.pool });
 }
 
 /** Starts the delivery thread. Where it ends by itself the process does, too: systemd starts it again, the queue goes on. */
-async function startDeliveryThread(store: Store, server: ServerConfig, clock: Clock): Promise<RemoteDelivery> {
+async function startDeliveryThread({
+  store,
+  server,
+  clock,
+}: Pick<OpenDelivery, 'store' | 'server' | 'clock'>): Promise<Delivery> {
   const { port1, port2 } = new MessageChannel();
   const handle = store.share();
   const thread = new Thread(new URL('./delivery-thread.ts', import.meta.url), {

@@ -1,7 +1,7 @@
 /** The delivery thread: the delivering half of the daemon on a store connection of its own. */
 import { workerData, type MessagePort } from 'node:worker_threads';
 import type { ServerConfig } from '../config/schema.ts';
-import { startDelivery, BEAT_MS, type FromDelivery, type Listening, type ToDelivery } from './delivery.ts';
+import { startDelivery, BEAT_MS, type FromDelivery, type ToDelivery } from './delivery.ts';
 import { createResolver } from '../dns/resolver.ts';
 import { systemClock } from '../lib/clock.ts';
 import { compactHeap } from '../lib/gc.ts';
@@ -11,32 +11,20 @@ import type { StoreHandle } from '../store/store.ts';
 
 const { port, handle, server } = workerData as { port: MessagePort; handle: StoreHandle; server: ServerConfig };
 
-let config = server;
-let listening: Listening | undefined;
 const log = createLog(server.log);
 const store = connectStore(handle);
 const resolver = createResolver({ servers: server.dns.servers, log });
-const delivery = await startDelivery({
-  store,
-  clock: systemClock,
-  log,
-  resolver,
-  random: Math.random,
-  config: () => config,
-  listening: () => listening,
-  env: process.env,
-});
+const parts = { store, clock: systemClock, log, resolver, random: Math.random, server, env: process.env };
+const delivery = await startDelivery(parts);
 
 port.on('message', (message: ToDelivery) => {
   switch (message.kind) {
     case 'wake':
       return delivery.wake();
     case 'configure':
-      config = message.server;
-      return log.adjust(config.log);
+      return delivery.configure(message.server);
     case 'listening':
-      listening = message.listening;
-      return delivery.wake();
+      return delivery.setListening(message.listening);
     case 'stop':
       void stop(message.graceMs);
   }

@@ -3,48 +3,48 @@
  * (`delivery-thread.ts`), so that neither RSA nor a slow mail server is felt by whoever fills in a form.
  */
 import { createSecretKey, randomUUID } from 'node:crypto';
-import { createMessageLimits } from '../accounts/message-limits.ts';
+import { networkInterfaces } from 'node:os';
+import { placeDeliveries } from '../accounts/message-limits.ts';
 import { createKeyring } from '../domains/dkim-keys.ts';
 import { createRevisions, type RevisionOf } from '../accounts/projects.ts';
 import type { ServerConfig } from '../config/schema.ts';
 import { machineSecrets } from '../config/secrets.ts';
 import type { Resolver } from '../dns/resolver.ts';
 import { createFormSource } from '../forms/form-mail.ts';
-import { createWebhookTransport } from '../events/transport.ts';
+import { createWebhookTransport, type WebhookTransportOptions } from '../events/transport.ts';
 import type { Clock } from '../lib/clock.ts';
-import type { Log } from '../lib/log.ts';
+import type { AdjustableLog } from '../lib/log.ts';
 import type { ListenAddress } from '../lib/sockets.ts';
-import type { SigningContext } from '../mail/sign.ts';
+import type { SigningContext } from '../mail/dkim.ts';
 import { createSmtpClient } from '../smtp-client/client.ts';
 import type { Random, Source } from '../queue/transport.ts';
 import type { LoopbackAddress, LoopbackSmtp } from '../smtp-client/route.ts';
 import { createProcessPool, type ProcessPool } from './process-pool.ts';
-import { createSystemSource } from '../queue/system-mail.ts';
-import { createWorker } from '../queue/worker.ts';
+import { createSystemSource, systemMail } from '../queue/system-mail.ts';
+import { Worker } from '../queue/worker.ts';
 import { createDsnSource, reportFailure } from '../smtp/dsn.ts';
 import { createForwardSource, createSubmittedSource } from '../smtp/forward-source.ts';
 import { policyAlertFor } from '../smtp/policy-alert.ts';
-
 import { createReplySource } from '../smtp/reply-relay.ts';
 import { openSrsKeys } from '../smtp/srs-keys.ts';
-
 import { isDomainKnown } from '../store/domains.ts';
 import { obtainSecret } from '../store/secrets.ts';
 import type { Store } from '../store/store.ts';
 import type { MessageKind } from '../store/tables.ts';
 import { createTransactionalSource } from '../transactional/source.ts';
-import { alertWebhookOwner, openWebhookHttp } from './webhooks.ts';
+import { createHttpDoor, type HttpDoor } from '../dns/guarded-fetch.ts';
+import { version } from '../lib/version.ts';
+import { findProject } from '../store/projects.ts';
+import { findTenant } from '../store/tenants.ts';
 
 export interface DeliveryParts {
   readonly store: Store;
   readonly clock: Clock;
-  readonly log: Log;
+  readonly log: AdjustableLog;
   readonly resolver: Resolver;
   readonly random: Random;
-  /** What is in force now. */
-  readonly config: () => ServerConfig;
-  /** Where this daemon listens; undefined before it does. */
-  readonly listening: () => Listening | undefined;
+  /** What is in force at the start. */
+  readonly server: ServerConfig;
   /** Where the configuration's references to variables lead. */
   readonly env: Readonly<Record<string, string | undefined>>;
   /** Of its own unless told. */
@@ -61,6 +61,10 @@ export interface Listening {
 export interface Delivery {
   /** There may be something to do. */
   wake(): void;
+  /** This is in force from now on. */
+  configure(server: ServerConfig): void;
+  /** The daemon listens here from now on. */
+  setListening(listening: Listening): void;
   /** What keeps the queue from moving, in words; undefined while it moves. */
   problem(): string | undefined;
   /** Whether it has stopped looking at all, so that only a new start helps; what it tries in vain may still mend itself. */
@@ -74,10 +78,16 @@ const STUCK_MS = 30_000;
 
 /** Starts to deliver what is queued. */
 export async function startDelivery(parts: DeliveryParts): Promise<Delivery> {
-  const { store, clock, log, resolver, random, config, listening } = parts;
+  const { store, clock, log, resolver, random } = parts;
+  let { server } = parts;
+  let listening: Listening | undefined;
+  function config(): ServerConfig {
+    return server;
+  }
   const pool = parts.pool ?? createProcessPool({ log, cacheFolder: parts.env['NODE_COMPILE_CACHE'] });
   const revisionOf = createRevisions({ store, secrets: machineSecrets(parts.env), reader: pool.reader });
-  const source = await createSource(parts, { renderer: pool.renderer, revisionOf });
+  const rendering = { config, renderer: pool.renderer, revisionOf };
+  const source = await createSource(parts, rendering);
   const mail = createSmtpClient({
     resolver,
     config,
@@ -85,18 +95,18 @@ export async function startDelivery(parts: DeliveryParts): Promise<Delivery> {
     log,
     random,
     ownAddresses: (ip) => config().server.public_ips.includes(ip),
-    loopback: loopbackSmtp({ store, config, place: () => listening()?.smtp }),
+    loopback: loopbackSmtp({ store, config, place: () => listening?.smtp }),
   });
   const webhooks = createWebhookTransport({
     store,
     clock,
     log,
-    http: openWebhookHttp({ resolver, config, listening: () => listening()?.http ?? [] }),
-    isReady: () => listening() !== undefined,
-    alertOwner: alertWebhookOwner({ store, clock, config, revisionOf }),
+    http: openWebhookHttp({ resolver, config, listening: () => listening?.http ?? [] }),
+    isReady: () => listening !== undefined,
+    alertOwner: alertWebhookOwner(parts, rendering),
     wake: () => worker.wake(),
   });
-  const worker = createWorker({
+  const worker = new Worker({
     store,
     clock,
     log,
@@ -110,10 +120,20 @@ export async function startDelivery(parts: DeliveryParts): Promise<Delivery> {
       const { unit, data } = await reportFailure(failure, { store, config });
       return { unit: [...unit, ...(await policyAlertFor(failure, { store, config }))], data };
     },
-    admission: createMessageLimits({ store, clock, config }),
+    admission: {
+      place: (deliveries) => placeDeliveries(deliveries, { store, clock, config: config() }),
+    },
   });
   return {
     wake: () => worker.wake(),
+    configure(next) {
+      server = next;
+      log.adjust(server.log);
+    },
+    setListening(next) {
+      listening = next;
+      worker.wake();
+    },
     problem() {
       const { fault, triedAt } = worker.progress();
       if (fault !== undefined) return `the queue cannot be worked on: ${fault}`;
@@ -133,7 +153,10 @@ export function loopbackSmtp({
   store,
   config,
   place,
-}: Pick<DeliveryParts, 'store' | 'config'> & { readonly place: () => LoopbackAddress | undefined }): LoopbackSmtp {
+}: Pick<SourceParts, 'config'> & {
+  readonly store: Store;
+  readonly place: () => LoopbackAddress | undefined;
+}): LoopbackSmtp {
   return {
     async takes(domain) {
       return domain === config().server.hostname || (await isDomainKnown(store, domain));
@@ -151,10 +174,15 @@ const LOOPBACKS: ReadonlyMap<string, string> = new Map([
   ['0.0.0.0', '127.0.0.1'],
 ]);
 
+interface SourceParts extends Pick<ProcessPool, 'renderer'> {
+  readonly config: () => ServerConfig;
+  readonly revisionOf: RevisionOf;
+}
+
 /** Where the bytes of every message come from, by what it is. */
 async function createSource(
-  { store, clock, log, config }: DeliveryParts,
-  { renderer, revisionOf }: Pick<ProcessPool, 'renderer'> & { readonly revisionOf: RevisionOf },
+  { store, clock, log }: DeliveryParts,
+  { config, renderer, revisionOf }: SourceParts,
 ): Promise<Source> {
   const signing: SigningContext = {
     keysOf: createKeyring({ store, clock, hostname: () => config().server.hostname }),
@@ -193,3 +221,40 @@ export interface FromDelivery {
 
 /** How often the thread says how it is, ms. */
 export const BEAT_MS = 2000;
+
+/** The HTTP client of webhooks, under the configuration that is in force at each moment; `listening`: where this daemon answers HTTP. */
+export function openWebhookHttp({
+  resolver,
+  config,
+  listening,
+}: {
+  readonly resolver: Resolver;
+  readonly config: () => ServerConfig;
+  readonly listening: () => readonly ListenAddress[];
+}): HttpDoor {
+  return createHttpDoor({
+    resolver,
+    userAgent: `Postern/${version()}`,
+    allowPrivate: () => config().webhooks.allow_private_networks,
+    isOwn: (address, port) => {
+      const machine = Object.values(networkInterfaces()).flatMap((list = []) => list.map((own) => own.address));
+      const isMine = config().server.public_ips.includes(address) || machine.includes(address);
+      return listening().some(
+        ({ host, port: own }) => own === port && (host === address || (LOOPBACKS.has(host) && isMine)),
+      );
+    },
+  });
+}
+
+/** Alerts the owner of the project whose configuration names the webhook, else the tenant. */
+function alertWebhookOwner(
+  { store, clock }: DeliveryParts,
+  { config, revisionOf }: SourceParts,
+): WebhookTransportOptions['alertOwner'] {
+  return async ({ tenant, project }, alert) => {
+    const row = project === null ? undefined : await findProject(store, tenant, project);
+    const revision = row === undefined || row.revision === '' ? undefined : await revisionOf(row.revision);
+    const to = revision?.config.project.owner ?? (await findTenant(store, tenant))?.email;
+    return to === undefined ? [] : systemMail({ tenant, to, ...alert }, config().server.hostname, clock.now());
+  };
+}

@@ -5,6 +5,7 @@
 import type { Clock } from '../lib/clock.ts';
 import { errorFields } from '../lib/errors.ts';
 import type { Log } from '../lib/log.ts';
+import type { ServerConfig } from '../config/schema.ts';
 import type { Snapshot } from '../config/snapshot.ts';
 import { forgetOldSubmissions } from '../forms/retention.ts';
 import { forgetOldMessages } from '../queue/retention.ts';
@@ -20,14 +21,19 @@ const EVERY_MS = 10_000;
 /** What the wall clock moves beside the monotonic one by more is a step; less is what NTP corrects as it goes, ms. */
 const MIN_STEP_MS = 5000;
 
-export interface JobsOptions {
-  readonly clock: Clock;
-  readonly log: Log;
-  readonly jobs: Readonly<Record<string, () => Promise<void>>>;
-}
+/** By their names in the log. */
+export type Jobs = Readonly<Record<string, () => Promise<void>>>;
 
 /** Runs each job at once, and again ten seconds after it ended. Answers what ends them; what is running goes on to its end. */
-export function startJobs({ clock, log, jobs }: JobsOptions): () => Promise<void> {
+export function startJobs({
+  clock,
+  log,
+  jobs,
+}: {
+  readonly clock: Clock;
+  readonly log: Log;
+  readonly jobs: Jobs;
+}): () => Promise<void> {
   const stop = new AbortController();
 
   async function repeat(name: string, job: () => Promise<void>): Promise<void> {
@@ -78,16 +84,13 @@ export function watchClock({ clock, log, isBehind, onStepBack }: ClockWatch): ()
 export function retentionJobs(parts: {
   readonly store: Store;
   readonly clock: Clock;
+  readonly config: () => ServerConfig;
   readonly snapshot: () => Snapshot;
-}): Readonly<Record<string, () => Promise<void>>> {
-  function config() {
-    return parts.snapshot().server;
-  }
-
+}): Jobs {
   return {
     old_submissions: forgetOldSubmissions(parts),
-    old_messages: forgetOldMessages({ ...parts, config, withoutContent }),
-    old_inbound: forgetOldInbound({ ...parts, config }),
+    old_messages: forgetOldMessages({ ...parts, withoutContent }),
+    old_inbound: forgetOldInbound(parts),
   };
 }
 

@@ -4,37 +4,15 @@
  */
 import { closeSync, openSync, writeFileSync } from 'node:fs';
 import { Recent } from '../lib/lru.ts';
-import {
-  editYaml,
-  findInForms,
-  locateIn,
-  readBundle,
-  type Bundle,
-  type DomainEdit,
-  type ReadBundle,
-} from '../config/bundle.ts';
+import { findInForms, readBundle, type Bundle, type ReadBundle } from '../config/bundle.ts';
 import type { FormPlace, CheckTemplates } from '../config/checks.ts';
-import type { Finding, Problem } from '../config/problem.ts';
+import type { Finding } from '../config/problem.ts';
 import { systemClock } from '../lib/clock.ts';
 import { checkTemplates, TemplateSet } from '../templates/engine.ts';
 import { renderParts, type ProjectTemplates, type RenderedPart, type RenderPart } from '../templates/render.ts';
 
-/** `ms` is the time that templates may take together. */
-export type Order =
-  | { readonly kind: 'ready' }
-  | { readonly kind: 'read'; readonly bundle: Bundle; readonly accepted: boolean; readonly ms: number }
-  | { readonly kind: 'locate'; readonly yaml: string; readonly findings: readonly Finding[] }
-  | { readonly kind: 'edit'; readonly yaml: string; readonly edit: DomainEdit }
-  | { readonly kind: 'forms'; readonly forms: readonly FormPlace[]; readonly ms: number }
-  | { readonly kind: 'render'; readonly parts: readonly RenderPart[]; readonly ms: number };
-
-export type Reply =
-  | { readonly kind: 'ready' }
-  | { readonly kind: 'read'; readonly read: ReadBundle }
-  | { readonly kind: 'locate'; readonly problems: readonly Problem[] }
-  | { readonly kind: 'edit'; readonly yaml: string | undefined }
-  | { readonly kind: 'forms'; readonly findings: readonly Finding[] }
-  | { readonly kind: 'render'; readonly parts: readonly RenderedPart[] };
+// What the pool orders, by the name of the function; `ms` is the time that templates may take together.
+export { editYaml as edit, locateIn as locate } from '../config/bundle.ts';
 
 /** Projects whose templates stay parsed. */
 const KEPT_PROJECTS = 50;
@@ -42,22 +20,22 @@ const parsed = new Recent<TemplateSet>(KEPT_PROJECTS);
 
 beExpendable();
 
-/** Does what the pool orders. */
-export function work(order: Order): Reply {
-  switch (order.kind) {
-    case 'ready':
-      return { kind: 'ready' };
-    case 'read':
-      return { kind: 'read', read: readBundle(order.bundle, order.accepted ? 'accepted' : checkWithin(order.ms)) };
-    case 'locate':
-      return { kind: 'locate', problems: locateIn(order.yaml, order.findings) };
-    case 'edit':
-      return { kind: 'edit', yaml: editYaml(order.yaml, order.edit) };
-    case 'forms':
-      return { kind: 'forms', findings: findInForms(order.forms, checkWithin(order.ms)) };
-    case 'render':
-      return { kind: 'render', parts: renderParts(order.parts, timeLeft(order.ms), open) };
-  }
+/** Only says that the process has started. */
+export function ready(): void {}
+
+/** Reads a configuration. */
+export function read({ bundle, accepted, ms }: { bundle: Bundle; accepted: boolean; ms: number }): ReadBundle {
+  return readBundle(bundle, accepted ? 'accepted' : checkWithin(ms));
+}
+
+/** Checks forms that the API makes. */
+export function forms({ places, ms }: { places: readonly FormPlace[]; ms: number }): Finding[] {
+  return findInForms(places, checkWithin(ms));
+}
+
+/** Renders parts of a message. */
+export function render({ parts, ms }: { parts: readonly RenderPart[]; ms: number }): readonly RenderedPart[] {
+  return renderParts(parts, timeLeft(ms), open);
 }
 
 function checkWithin(ms: number): CheckTemplates {

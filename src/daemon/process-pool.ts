@@ -6,15 +6,12 @@
  * They are processes and not threads because a thread that needs one large piece of memory too many ends the whole daemon
  * (docs/dependencies.md). They start when they are needed, and end when they were idle for a while.
  */
-import { createHash } from 'node:crypto';
 import { Tinypool } from 'tinypool';
-import { Recent } from '../lib/lru.ts';
-import { PUSHED_FILE, type Bundle, type BundleReader, type ReadBundle, type Reading } from '../config/bundle.ts';
-import { freeze } from '../config/freeze.ts';
-import { systemClock } from '../lib/clock.ts';
+import { PUSHED_FILE, type BundleReader, type ReadBundle } from '../config/bundle.ts';
+import { freeze } from '../config/snapshot.ts';
 import { BusyError, errorFields } from '../lib/errors.ts';
 import type { Log } from '../lib/log.ts';
-import type { Order, Reply } from './pool-process.ts';
+import type * as process from './pool-process.ts';
 import { endedPart, type Renderer } from '../templates/render.ts';
 
 export interface ProcessPool {
@@ -32,8 +29,6 @@ const IDLE_MS = 60_000;
 const MAX_STARTS = 3;
 /** On a busy machine. */
 const MAX_START_MS = 30_000;
-/** A push is read when it is tried, when it is made and when it is put in force. */
-const KEPT_BUNDLES = 8;
 /** What belongs together may take so long, ms, before its process is killed. Templates are given `soft` of it, so that the one that takes too long can be named. */
 const BUDGETS = {
   render: { soft: 3000, hard: 5000 },
@@ -44,9 +39,16 @@ const BUDGETS = {
 
 type Budget = (typeof BUDGETS)[keyof typeof BUDGETS];
 
+type Orders = typeof process;
+type Order<Name extends keyof Orders> = Parameters<Orders[Name]>[0];
+type Reply<Name extends keyof Orders> = ReturnType<Orders[Name]>;
+
 /** What is used of Tinypool, with the types of what these processes take and answer. */
 interface Processes {
-  run(order: Order, options: { readonly signal: AbortSignal }): Promise<Reply>;
+  run<Name extends keyof Orders>(
+    order: Order<Name>,
+    options: { name: Name; signal: AbortSignal },
+  ): Promise<Reply<Name>>;
   on(event: 'error', listener: (error: unknown) => void): unknown;
   destroy(): Promise<void>;
 }
@@ -65,7 +67,6 @@ export function createProcessPool(options: ProcessPoolOptions): ProcessPool {
   const turns = new Turns(PROCESSES);
   const pool: Processes = new Tinypool({
     filename: new URL('./pool-process.ts', import.meta.url).href,
-    name: 'work',
     runtime: 'child_process',
     // They know nothing of the daemon's environment, where secrets are, but where compiled code is kept.
     env: cacheFolder === undefined ? {} : { NODE_COMPILE_CACHE: cacheFolder },
@@ -77,16 +78,18 @@ export function createProcessPool(options: ProcessPoolOptions): ProcessPool {
     maxMemoryLimitBeforeRecycle: MAX_KEPT_BYTES,
   });
   pool.on('error', (error: unknown) => log.warn('pool.process_failed', errorFields(error)));
-  const known = new Recent<Promise<ReadBundle>>(KEPT_BUNDLES);
 
   /** The reply; undefined where it took more time or memory than it may. */
-  async function run(tenant: string, order: Order, budget: Budget): Promise<Reply | undefined> {
+  async function run<Name extends keyof Orders>(
+    tenant: string,
+    { name, order, budget }: { name: Name; order: Order<Name>; budget: Budget },
+  ): Promise<Reply<Name> | undefined> {
     const leave = await turns.enter(tenant, budget === BUDGETS.accepted ? Number.POSITIVE_INFINITY : maxWaiting);
     try {
       // Its start is not the tenant's to pay. There are as many processes as turns: the one that is ready stays so.
       await ready();
-      return await within(budget.hard, order).catch((error: unknown) => {
-        log.warn('pool.order_ended', { tenant, kind: order.kind, ...errorFields(error) });
+      return await within(budget.hard, name, order).catch((error: unknown) => {
+        log.warn('pool.order_ended', { tenant, kind: name, ...errorFields(error) });
         return undefined;
       });
     } finally {
@@ -98,7 +101,7 @@ export function createProcessPool(options: ProcessPoolOptions): ProcessPool {
   async function ready(): Promise<void> {
     for (let tries = 1; ; tries++) {
       try {
-        return void (await within(MAX_START_MS, { kind: 'ready' }));
+        return await within(MAX_START_MS, 'ready', undefined);
       } catch (error) {
         if (tries === MAX_STARTS) throw error;
       }
@@ -106,68 +109,36 @@ export function createProcessPool(options: ProcessPoolOptions): ProcessPool {
   }
 
   /** Budgets are of the machine's time, whatever clock the daemon is given. */
-  async function within(ms: number, order: Order): Promise<Reply> {
-    const over = new AbortController();
-    const done = new AbortController();
-    void systemClock.sleep(ms, done.signal).then(() => over.abort());
-    try {
-      return await pool.run(order, { signal: over.signal });
-    } finally {
-      done.abort();
-    }
-  }
-
-  async function readAnew(bundle: Bundle, { tenant, accepted = false }: Reading): Promise<ReadBundle> {
-    const budget = accepted ? BUDGETS.accepted : BUDGETS.check;
-    const reply = await run(tenant, { kind: 'read', bundle, accepted, ms: budget.soft }, budget);
-    if (reply?.kind !== 'read') return hopeless();
-    const { read } = reply;
-    // Its way here took the freezing away.
-    return 'ok' in read.result ? { ...read, result: { ...read.result, ok: freeze(read.result.ok) } } : read;
-  }
-
-  /** Once while it is in use: what was found valid is accepted when it is put in force. */
-  function readOnce(bundle: Bundle, reading: Reading): Promise<ReadBundle> {
-    const hash = hashOf(bundle);
-    const key = reading.accepted === true ? `${hash} accepted` : hash;
-    const before = known.get(key);
-    if (before !== undefined) return before;
-    const result = readAnew({ yaml: bundle.yaml, files: bundle.files }, reading);
-    known.set(key, result);
-    result.then(
-      (read) => {
-        if ('ok' in read.result) known.set(`${hash} accepted`, result);
-        // The next try may find the machine less busy.
-        else known.delete(key);
-      },
-      () => known.delete(key),
-    );
-    return result;
+  async function within<Name extends keyof Orders>(ms: number, name: Name, order: Order<Name>): Promise<Reply<Name>> {
+    return pool.run(order, { name, signal: AbortSignal.timeout(ms) });
   }
 
   return {
     reader: {
-      read: readOnce,
+      async read({ yaml, files }, { tenant, accepted = false }) {
+        const budget = accepted ? BUDGETS.accepted : BUDGETS.check;
+        const order = { bundle: { yaml, files }, accepted, ms: budget.soft };
+        const read = await run(tenant, { name: 'read', order, budget });
+        if (read === undefined) return hopeless();
+        // Its way here took the freezing away.
+        return 'ok' in read.result ? { ...read, result: { ...read.result, ok: freeze(read.result.ok) } } : read;
+      },
       async locate(yaml, findings, { tenant }) {
         if (findings.length === 0) return [];
-        const reply = await run(tenant, { kind: 'locate', yaml, findings }, BUDGETS.check);
-        return reply?.kind === 'locate' ? reply.problems : [];
+        return (await run(tenant, { name: 'locate', order: { yaml, findings }, budget: BUDGETS.check })) ?? [];
       },
-      async edit(yaml, edit, { tenant }) {
-        const reply = await run(tenant, { kind: 'edit', yaml, edit }, BUDGETS.check);
-        return reply?.kind === 'edit' ? reply.yaml : undefined;
-      },
-      async checkForms(forms, { tenant }) {
-        const { soft: ms } = BUDGETS.check;
-        const reply = await run(tenant, { kind: 'forms', forms, ms }, BUDGETS.check);
-        return reply?.kind === 'forms' ? reply.findings : [{ path: [], message: TOO_MUCH }];
+      edit: (yaml, edit, { tenant }) => run(tenant, { name: 'edit', order: { yaml, ...edit }, budget: BUDGETS.check }),
+      async checkForms(places, { tenant }) {
+        const budget = BUDGETS.check;
+        const findings = await run(tenant, { name: 'forms', order: { places, ms: budget.soft }, budget });
+        return findings ?? [{ path: [], message: TOO_MUCH }];
       },
     },
     renderer: {
       async render(tenant, parts) {
-        const { soft: ms } = BUDGETS.render;
-        const reply = await run(tenant, { kind: 'render', parts, ms }, BUDGETS.render);
-        return reply?.kind === 'render' ? reply.parts : parts.map((part) => endedPart(part, TOO_MUCH));
+        const budget = BUDGETS.render;
+        const rendered = await run(tenant, { name: 'render', order: { parts, ms: budget.soft }, budget });
+        return rendered ?? parts.map((part) => endedPart(part, TOO_MUCH));
       },
     },
     close: () => pool.destroy(),
@@ -180,12 +151,6 @@ function hopeless(): ReadBundle {
   const message = 'it takes more time or memory to read than a configuration may';
   const problem = { file: PUSHED_FILE, line: 1, column: 1, path: '', message };
   return { result: { errors: [problem], warnings: [] }, named: { files: [], domains: [] } };
-}
-
-function hashOf({ yaml, files }: Bundle): string {
-  const hash = createHash('sha256').update(yaml);
-  for (const [name, text] of Object.entries(files)) hash.update(`\0${name}\0`).update(text);
-  return hash.digest('hex');
 }
 
 /** Whose order is next: of each tenant one at a time, and of those who wait each in turn. */

@@ -5,35 +5,26 @@ import type { RevisionOf } from '../accounts/projects.ts';
 import type { Limits } from '../accounts/rate-limits.ts';
 import type { ServerConfig } from '../config/schema.ts';
 import type { Snapshot } from '../config/snapshot.ts';
-import { mailauthResolver } from '../dns/mailauth.ts';
-import type { Resolver } from '../dns/resolver.ts';
+import { mailauthResolver, type Resolver } from '../dns/resolver.ts';
 import type { Domains } from '../domains/domains.ts';
-import { createConversations } from '../forms/form-mail.ts';
+import { conversationOf } from '../forms/form-mail.ts';
 import type { CertificateKeeper } from '../lib/certificate.ts';
 import { parseListenAddress, type Bind, type ListenAddress } from '../lib/sockets.ts';
 import { authorRefusal, dmarcRefusal, writeAuthResults } from '../mail/auth-results.ts';
 import { authenticate } from '../mail/authenticate.ts';
-import { createMemory } from '../mail/checks.ts';
-import { receivedLine } from '../mail/received.ts';
-import { openReplyAddress } from '../mail/relay.ts';
-import { openReturnPath } from '../mail/return-path.ts';
-import { openSrs } from '../mail/srs.ts';
+import { createMemory } from '../mail/lookups.ts';
+import { receivedLine } from '../mail/forward.ts';
+import { openReplyAddress, openReturnPath, openSrs } from '../mail/own-addresses.ts';
 import type { LoopbackAddress } from '../smtp-client/route.ts';
-import { createBounceReading } from '../smtp/bounce-reading.ts';
-import { createBounces } from '../smtp/bounces.ts';
-
+import { createBounceReading, createBounces } from '../smtp/bounces.ts';
 import { type MailAuthenticator, createSmtpPolicy } from '../smtp/accept.ts';
-
-import { createListener, type SmtpListener } from '../smtp/listener.ts';
-
+import { SmtpListener, type ListenerOptions } from '../smtp/listener.ts';
 import type { SmtpPolicy } from '../smtp/session.ts';
-
 import type { Directory } from '../smtp/recipients.ts';
-import type { SmtpCounters } from '../smtp/record.ts';
+import type { SmtpCounters } from '../smtp/receive.ts';
 import { createReplyRelay } from '../smtp/reply-relay.ts';
 import { createReportReader } from '../smtp/report-reader.ts';
 import { sweepInbound } from '../smtp/retention.ts';
-
 import { openSrsKeys, type SrsKeys } from '../smtp/srs-keys.ts';
 import { createSubmission, type SubmissionParts } from '../smtp/submission.ts';
 import { obtainSecret } from '../store/secrets.ts';
@@ -80,17 +71,11 @@ export async function openSmtp(parts: SmtpParts): Promise<Smtp> {
   const loopbackSecret = randomBytes(24).toString('base64url');
   const listeners: SmtpListener[] = [];
 
-  function settings() {
-    const { server, limits, inbound } = config();
-    const { hostname } = server;
-    return { hostname, message: limits.message, limits: limits.smtp, proxies: inbound.proxy_protocol };
-  }
-
   function listen(
-    own: Pick<Parameters<typeof createListener>[0], 'policy' | 'login' | 'loopbackSecret' | 'secure'>,
+    own: Pick<ListenerOptions, 'policy' | 'login' | 'loopbackSecret' | 'secure'>,
     places: readonly ListenAddress[],
   ): Promise<ListenAddress[]> {
-    const listener = createListener({ clock, log, certificate, bind, counters, settings, ...own });
+    const listener = new SmtpListener({ clock, log, certificate, bind, counters, config, ...own });
     listeners.push(listener);
     return listener.listen(places);
   }
@@ -115,7 +100,7 @@ export async function openSmtp(parts: SmtpParts): Promise<Smtp> {
       addresses,
       loopback: first && { ...first, mark: loopbackSecret },
       jobs: {
-        inbound: sweepInbound({ store, clock, keep: () => config().retention.events }),
+        inbound: sweepInbound({ store, clock, config }),
         bounces: createBounceReading({ ...parts, reader }),
         srs: srs.renew,
       },
@@ -161,7 +146,7 @@ function createPolicy(parts: SmtpParts, directory: () => Directory): SmtpPolicy 
     ...parts,
     ...createBounces({ ...parts, directory, ttl }),
     directory,
-    takeReply: createReplyRelay({ ...parts, conversationOf: createConversations(parts), ttl }),
+    takeReply: createReplyRelay({ ...parts, conversationOf: (id) => conversationOf(id, parts), ttl }),
     authenticate: createAuthenticator(parts),
     received: (mail) => receivedLine({ ...mail, hostname: config().server.hostname }),
     ttl,

@@ -1,7 +1,7 @@
 /**
  * A mail server on loopback that takes every mail for every recipient, judges it as a receiver would (verdicts.ts) and
  * keeps it (caught-mail.ts). It answers 250 only when the mail is judged and kept, so that what a sender was told is
- * there to be looked at. It can be told to answer anything else at any step, which is what tests of delivery need.
+ * there to be looked at. It can be told to refuse recipients and mails, which is what tests of delivery need.
  */
 import { once } from 'node:events';
 import { createReadStream, createWriteStream } from 'node:fs';
@@ -10,7 +10,7 @@ import { pipeline } from 'node:stream/promises';
 import { domainToASCII } from 'node:url';
 import type { SMTPServerAddress, SMTPServerDataStream, SMTPServerOptions, SMTPServerSession } from 'smtp-server';
 import type { Resolver } from '../dns/resolver.ts';
-import { type Clock, systemClock } from '../lib/clock.ts';
+import { systemClock } from '../lib/clock.ts';
 import { errorFields } from '../lib/errors.ts';
 import type { Log } from '../lib/log.ts';
 import { PromptConnection, Server } from '../smtp/smtp-server.ts';
@@ -22,18 +22,18 @@ import { judge } from './verdicts.ts';
 /** Where in a session a client is. */
 export interface Step {
   /** `data`: the whole mail has come and waits for its reply. */
-  readonly stage: 'connect' | 'mail' | 'rcpt' | 'data';
-  /** Envelope sender; empty for the null sender and at `connect`. */
+  readonly stage: 'rcpt' | 'data';
+  /** Envelope sender; empty for the null sender. */
   readonly from: string;
   /** The recipients so far; at `rcpt` the one in question is the last. */
   readonly to: readonly string[];
 }
 
-/** A reply, or none: the connection is cut, left hanging, or (at `data`) cut after the mail was kept. */
-export type Behaviour = { readonly code: number; readonly text: string } | 'cut' | 'hang' | 'keep and cut';
-
-/** Undefined: as ever, which is to take it. */
-export type Behave = (step: Step) => Behaviour | undefined;
+/** A reply that refuses. */
+export interface Behaviour {
+  readonly code: number;
+  readonly text: string;
+}
 
 export interface CatchingMx {
   /** `127.0.0.1:PORT`. */
@@ -42,10 +42,8 @@ export interface CatchingMx {
   readonly mails: CaughtMails;
   /** PEM of what STARTTLS shows, for a client that wants to trust it. */
   readonly certificate: string;
-  /** From now on; undefined to take everything again. */
-  behave(how: Behave | undefined): void;
-  /** Connections that are open now. */
-  connections(): number;
+  /** What to answer from now on; undefined takes the recipient or the mail. */
+  behave(how: (step: Step) => Behaviour | undefined): void;
   close(): Promise<void>;
 }
 
@@ -57,10 +55,6 @@ export interface CatchingMxOptions {
   /** Asked for what DKIM, SPF and DMARC need. */
   readonly resolver: Resolver;
   readonly log: Log;
-  readonly clock?: Clock;
-  /** A free one unless told. */
-  readonly port?: number;
-  readonly behave?: Behave;
   /** Whether STARTTLS is offered; it is unless told. */
   readonly tls?: boolean;
 }
@@ -71,45 +65,42 @@ const MOST_CHARACTERS = 500;
 
 /** Starts on 127.0.0.1. */
 export async function startCatchingMx(options: CatchingMxOptions): Promise<CatchingMx> {
-  const { hostname, log, clock = systemClock, tls = true } = options;
+  const { hostname, log, tls = true } = options;
   const mails = await openCaughtMails(options.folder, log);
   const inTurn = oneAtATime();
-  let behave = options.behave;
+  let behave: Parameters<CatchingMx['behave']>[0] | undefined;
 
   function step(stage: Step['stage'], session: SMTPServerSession, address?: SMTPServerAddress): Step {
     const { mailFrom, rcptTo } = session.envelope;
-    const from = stage === 'mail' ? address : mailFrom || undefined;
-    const to = stage === 'rcpt' && address !== undefined ? [...rcptTo, address] : rcptTo;
+    const to = address === undefined ? rcptTo : [...rcptTo, address];
     return {
       stage,
-      from: from === undefined ? '' : onTheWire(from.address),
+      from: mailFrom ? onTheWire(mailFrom.address) : '',
       to: to.map((one) => onTheWire(one.address)),
     };
   }
 
-  function act(how: Behaviour | undefined, session: SMTPServerSession, reply: Reply): void {
-    if (how === undefined) reply();
-    else if (how === 'cut' || how === 'keep and cut') server.cut(session);
-    else if (how !== 'hang') reply(Object.assign(new Error(how.text), { responseCode: how.code }));
+  function answer(how: Behaviour | undefined, reply: Reply): void {
+    reply(how && Object.assign(new Error(how.text), { responseCode: how.code }));
   }
 
   async function take(stream: SMTPServerDataStream, session: SMTPServerSession, reply: Reply): Promise<void> {
-    const { id, path } = mails.begin(clock.now());
+    const { id, path } = mails.begin(systemClock.now());
     try {
       await pipeline(stream, upToTheLimit, createWriteStream(path));
       const here = step('data', session);
       const how = stream.sizeExceeded ? TOO_BIG : behave?.(here);
-      if (how === undefined || how === 'keep and cut') {
-        await mails.keep({ id, at: clock.now(), ...(await inTurn(() => examined(path, here, session))) });
+      if (how === undefined) {
+        await mails.keep({ id, at: systemClock.now(), ...(await inTurn(() => examined(path, here, session))) });
         log.debug('outbox.caught', { id, from: here.from, to: here.to });
       } else {
         await mails.drop(id);
       }
-      act(how, session, reply);
+      answer(how, reply);
     } catch (error) {
       await mails.drop(id);
       log.debug('outbox.not_caught', errorFields(error));
-      reply(Object.assign(new Error('4.3.0 could not be kept'), { responseCode: 451 }));
+      answer({ code: 451, text: '4.3.0 could not be kept' }, reply);
     }
   }
 
@@ -128,7 +119,7 @@ export async function startCatchingMx(options: CatchingMxOptions): Promise<Catch
     };
   }
 
-  const { key, cert } = selfSignedCertificate([hostname], clock.now());
+  const { key, cert } = selfSignedCertificate([hostname], systemClock.now());
   const server = new PromptServer({
     key,
     cert,
@@ -141,13 +132,11 @@ export async function startCatchingMx(options: CatchingMxOptions): Promise<Catch
     maxClients: MOST_CONNECTIONS,
     maxRecipients: 1000,
     closeTimeout: 1000,
-    onConnect: (session, reply) => act(behave?.(step('connect', session)), session, reply),
-    onMailFrom: (address, session, reply) => act(behave?.(step('mail', session, address)), session, reply),
-    onRcptTo: (address, session, reply) => act(behave?.(step('rcpt', session, address)), session, reply),
+    onRcptTo: (address, session, reply) => answer(behave?.(step('rcpt', session, address)), reply),
     onData: (stream, session, reply) => void take(stream, session, reply),
   });
   server.on('error', (error) => log.debug('outbox.connection', errorFields(error)));
-  server.listen(options.port ?? 0, '127.0.0.1');
+  server.listen(0, '127.0.0.1');
   await once(server.server, 'listening');
   const bound = server.server.address();
   if (bound === null || typeof bound === 'string') throw new Error('the mail server has no port');
@@ -167,7 +156,6 @@ export async function startCatchingMx(options: CatchingMxOptions): Promise<Catch
     behave(how) {
       behave = how;
     },
-    connections: () => server.connections.size,
     close: () => (closed ??= close()),
   };
 }
@@ -212,11 +200,8 @@ export class PromptServer extends Server<PromptConnection> {
     super(options, (socket, details) => new PromptConnection(this, socket, details));
   }
 
-  /** Ends one connection, or all, without a word. */
-  cut(session?: { readonly id: string }): void {
-    for (const connection of this.connections) {
-      if (!(connection instanceof PromptConnection)) continue;
-      if (session === undefined || connection.id === session.id) connection.destroy();
-    }
+  /** Ends all connections without a word. */
+  cut(): void {
+    for (const connection of this.connections) if (connection instanceof PromptConnection) connection.destroy();
   }
 }

@@ -31,12 +31,9 @@ const RCODES = { NOERROR: 0, FORMERR: 1, SERVFAIL: 2, NXDOMAIN: 3, NOTIMP: 4, RE
 const MOST_QUESTIONS = 10_000;
 const MOST_TCP_BYTES = 64 * 1024;
 
-/** Starts on a free port of 127.0.0.1, or on `port`. */
-export async function startDnsServer(options: {
-  readonly records: readonly ZoneRecord[];
-  readonly port?: number;
-}): Promise<DnsServer> {
-  let zone = options.records;
+/** Starts on a free port of 127.0.0.1. */
+export async function startDnsServer(records: readonly ZoneRecord[]): Promise<DnsServer> {
+  let zone = records;
   const asked: string[] = [];
   const sockets = new Set<Socket>();
 
@@ -55,7 +52,7 @@ export async function startDnsServer(options: {
     socket.on('close', () => sockets.delete(socket));
     serveTcp(socket, (message) => reply(message, false));
   });
-  tcp.listen(options.port ?? 0, '127.0.0.1');
+  tcp.listen(0, '127.0.0.1');
   await once(tcp, 'listening');
   const bound = tcp.address();
   if (bound === null || typeof bound === 'string') throw new Error('the DNS server has no port');
@@ -78,8 +75,8 @@ export async function startDnsServer(options: {
 
   return {
     address: `127.0.0.1:${bound.port}`,
-    set(records) {
-      zone = records;
+    set(next) {
+      zone = next;
     },
     questions: () => asked,
     async close() {

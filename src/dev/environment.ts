@@ -61,7 +61,7 @@ export async function startWorld({ data, port, write }: WorldOptions): Promise<W
   }
   try {
     await refuseSecond(folder);
-    const dns = await startDnsServer({ records: PUBLIC_ZONE });
+    const dns = await startDnsServer(PUBLIC_ZONE);
     closing.push(() => dns.close());
     const mx = await startCatchingMx({
       folder: join(folder, 'outbox'),
@@ -73,13 +73,32 @@ export async function startWorld({ data, port, write }: WorldOptions): Promise<W
     const web = await freePort(port);
     const inbound = await freePort(INBOUND_PORT);
     const config = await writeConfiguration(folder, { web, dns: dns.address, smtp: mx.port, inbound });
-    const demo = demoPages({ endpoint: `/${DEMO}/contact`, outbox: '/outbox' });
-    const outbox = outboxPages({ mails: mx.mails });
-    const daemon = await startDaemon(config, { extra: oneAfterAnother(demo, outbox) });
+    const demo = demoPages(`/${DEMO}/contact`);
+    const outbox = outboxPages(mx.mails);
+    const daemon = await startDaemon(config, {
+      async extra(ctx, next) {
+        await demo(ctx, async () => {
+          await outbox(ctx, next);
+        });
+      },
+    });
     closing.push(() => daemon.close());
     await verify(daemon, (records) => dns.set([...PUBLIC_ZONE, ...records]));
     const url = `http://localhost:${web}/`;
-    write(banner({ url, mx: mx.address, dns: dns.address, inbound, folder }));
+    write(`
+  Postern is running, with a small mail world round it.
+
+    Demo form     ${url}
+    Outbox        ${url}outbox
+    Form address  ${url}${DEMO}/contact   (curl -d name=You -d email=you@${INBOX} -d message=Hello …)
+    API           ${url}docs   (no key: curl --unix-socket ${join(folder, 'admin.sock')} http://localhost/auth/status)
+    Mail in       127.0.0.1:${inbound}   (hello@${DEMO} is forwarded)
+    Mail server   ${mx.address}   (catches everything)
+    DNS server    ${dns.address}
+    Data          ${folder}   (config/projects/demo.yml is yours to edit)
+
+  Ctrl-C stops all of it.
+`);
     return { url, close };
   } catch (error) {
     await close();
@@ -96,14 +115,6 @@ async function refuseSecond(folder: string): Promise<void> {
   );
   socket.destroy();
   if (isThere) throw new PassingError(`postern dev runs in ${folder} already; --data names another folder`);
-}
-
-function oneAfterAnother(first: Koa.Middleware, second: Koa.Middleware): Koa.Middleware {
-  return async (ctx, next) => {
-    await first(ctx, async () => {
-      await second(ctx, next);
-    });
-  };
 }
 
 /** Publishes what the daemon asks for, and has it look. */
@@ -180,40 +191,8 @@ async function freePort(wanted: number): Promise<number> {
   }
 }
 
-interface Banner {
-  readonly url: string;
-  readonly mx: string;
-  readonly dns: string;
-  readonly inbound: number;
-  readonly folder: string;
-}
-
-function banner({ url, mx, dns, inbound, folder }: Banner): string {
-  return `
-  Postern is running, with a small mail world round it.
-
-    Demo form     ${url}
-    Outbox        ${url}outbox
-    Form address  ${url}${DEMO}/contact   (curl -d name=You -d email=you@${INBOX} -d message=Hello …)
-    API           ${url}docs   (no key: curl --unix-socket ${join(folder, 'admin.sock')} http://localhost/auth/status)
-    Mail in       127.0.0.1:${inbound}   (hello@${DEMO} is forwarded)
-    Mail server   ${mx}   (catches everything)
-    DNS server    ${dns}
-    Data          ${folder}   (config/projects/demo.yml is yours to edit)
-
-  Ctrl-C stops all of it.
-`;
-}
-
 // * The demo form: what somebody's web site would hold, as plain HTML that needs no script, with a second button that sends
 // the same fields with fetch().
-
-export interface DemoOptions {
-  /** Where the form is sent: a path of this server, or another's address. */
-  readonly endpoint: string;
-  /** Path of the outbox. */
-  readonly outbox: string;
-}
 
 const SCRIPT = `
 const form = document.querySelector('form');
@@ -242,26 +221,24 @@ function say(kind, text) {
 }
 `;
 
-/** Answers `GET /`; leaves everything else alone. */
-export function demoPages({ endpoint, outbox }: DemoOptions): Koa.Middleware {
-  const elsewhere = URL.canParse(endpoint) ? ` ${new URL(endpoint).origin}` : '';
+/** Answers `GET /` with a form that is sent to the path `endpoint`; leaves everything else alone. */
+export function demoPages(endpoint: string): Koa.Middleware {
   return async (ctx, next) => {
     if (ctx.path !== '/' || (ctx.method !== 'GET' && ctx.method !== 'HEAD')) {
       await next();
       return;
     }
-    const url = URL.canParse(endpoint) ? endpoint : `${ctx.protocol}://${ctx.host}${endpoint}`;
+    const url = `${ctx.protocol}://${ctx.host}${endpoint}`;
     sendPage(ctx, {
       title: 'Demo form',
       place: 'demo',
-      links: { demo: '/', outbox },
       narrow: true,
       script: SCRIPT,
-      policy: [`form-action 'self'${elsewhere}`, `connect-src 'self'${elsewhere}`],
+      policy: ["form-action 'self'", "connect-src 'self'"],
       content: html` <h1>Write to us</h1>
         <p class="soft">
           This form is plain HTML. What you send is queued, rendered, signed with DKIM and delivered by SMTP to a mail
-          server on this machine; read it in the <a href="${outbox}">outbox</a>.
+          server on this machine; read it in the <a href="/outbox">outbox</a>.
         </p>
         <form action="${endpoint}" method="post" enctype="multipart/form-data">
           <div class="two">

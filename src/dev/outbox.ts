@@ -7,15 +7,9 @@ import type Koa from 'koa';
 import { html, type Html, type Content } from '../lib/html.ts';
 import { isoTime } from '../lib/clock.ts';
 import type { CaughtMail, CaughtMails } from './caught-mail.ts';
-import { type Links, sendPage, type Framed } from './page.ts';
+import { sendPage, type Framed } from './page.ts';
 import { readMail, type ReadMail } from './read-mail.ts';
 import { dkimResult, type Verdict } from './verdicts.ts';
-
-export interface OutboxOptions {
-  readonly mails: CaughtMails;
-  /** Path of the demo form; `/` unless told. */
-  readonly demo?: string;
-}
 
 const PATH = /^\/outbox(?:\.json|\/([0-9a-f-]{1,30})(?:\/(html|raw|attachments\/(\d{1,4})))?)?$/;
 const IMAGE = /^image\/(png|jpeg|gif|webp)$/;
@@ -28,8 +22,7 @@ const FOREIGN_HTML =
  * - `/outbox`: the list, newest first, 100 to a page (`?page=2`); `/outbox.json`: `{ total, mails }`, at most `?limit=` of them;
  * - `/outbox/{id}`: one mail (`?view=html|text|headers|source`); `…/html`, `…/raw`, `…/attachments/{n}`: its parts.
  */
-export function outboxPages({ mails, demo = '/' }: OutboxOptions): Koa.Middleware {
-  const links: Links = { demo, outbox: '/outbox' };
+export function outboxPages(mails: CaughtMails): Koa.Middleware {
   return async (ctx, next) => {
     const match = ctx.method === 'GET' || ctx.method === 'HEAD' ? PATH.exec(ctx.path) : null;
     if (match === null) {
@@ -38,16 +31,16 @@ export function outboxPages({ mails, demo = '/' }: OutboxOptions): Koa.Middlewar
     }
     const [, id, part, number] = match;
     if (ctx.path === '/outbox.json') sendList(ctx, mails);
-    else if (id === undefined) sendPage(ctx, listPage(mails.list(), positive(ctx.query['page'], 1), links));
+    else if (id === undefined) sendPage(ctx, listPage(mails.list(), positive(ctx.query['page'], 1)));
     else {
       const mail = mails.get(id);
-      if (mail === undefined) sendMissing(ctx, links);
+      if (mail === undefined) sendPage(ctx, MISSING, 404);
       else if (part === 'raw') await sendRaw(ctx, mails, mail);
       else if (part === 'html') await sendHtml(ctx, mails, mail);
       else if (number !== undefined) await sendAttachment(ctx, await mails.source(mail), Number(number));
       else {
         const source = await mails.source(mail);
-        sendPage(ctx, mailPage({ mail, source, read: await readMail(source), view: viewOf(ctx.query['view']), links }));
+        sendPage(ctx, mailPage({ mail, source, read: await readMail(source) }, ctx.query['view']));
       }
     }
   };
@@ -106,19 +99,12 @@ async function sendAttachment(ctx: Koa.Context, source: Buffer, number: number):
   ctx.body = attachment.content;
 }
 
-function sendMissing(ctx: Koa.Context, links: Links): void {
-  sendPage(
-    ctx,
-    {
-      title: 'No such mail',
-      place: 'outbox',
-      links,
-      content: html`<h1>No such mail</h1>
-        <p>This mail is not in the outbox (any more).</p>`,
-    },
-    404,
-  );
-}
+const MISSING: Framed = {
+  title: 'No such mail',
+  place: 'outbox',
+  content: html`<h1>No such mail</h1>
+    <p>This mail is not in the outbox (any more).</p>`,
+};
 
 /** Headers of everything that is not a page of ours. */
 function alone(ctx: Koa.Context): void {
@@ -126,10 +112,6 @@ function alone(ctx: Koa.Context): void {
   ctx.set('Referrer-Policy', 'no-referrer');
   ctx.set('Cache-Control', 'no-store');
   ctx.set('Content-Security-Policy', "sandbox; default-src 'none'; frame-ancestors 'none'");
-}
-
-function viewOf(value: string | string[] | undefined): View | undefined {
-  return value === 'html' || value === 'text' || value === 'headers' || value === 'source' ? value : undefined;
 }
 
 function positive(value: string | string[] | undefined, otherwise: number): number {
@@ -167,23 +149,22 @@ window.setInterval(() => document.hidden || look(), 500);
 document.addEventListener('visibilitychange', () => document.hidden || look());
 `;
 
-function listPage(mails: readonly CaughtMail[], page: number, links: Links): Framed {
+function listPage(mails: readonly CaughtMail[], page: number): Framed {
   const first = (page - 1) * PER_PAGE;
   const shown = mails.slice(first, first + PER_PAGE);
   return {
     title: 'Outbox',
     place: 'outbox',
-    links,
     script: SCRIPT,
     policy: ["connect-src 'self'", "form-action 'none'"],
     head: html`<noscript><meta http-equiv="refresh" content="5" /></noscript>`,
     content: html` <div class="head" data-newest="${mails[0]?.id ?? ''}">
         <h1>Outbox</h1>
-        <p class="soft" role="status">${count(mails.length)}</p>
+        <p class="soft" role="status">${counted(mails.length, 'mail')}</p>
       </div>
       ${
         shown.length === 0
-          ? empty(links)
+          ? EMPTY
           : html`<ol class="mails">
               ${shown.map(row)}
             </ol>`
@@ -212,7 +193,7 @@ function row(mail: CaughtMail): Html {
         ${envelope.to.slice(0, 3).join(', ')}${envelope.to.length > 3 && ` and ${envelope.to.length - 3} more`}</span
       >
       <span class="marks"
-        >${mail.attachments > 0 && html`<span class="badge">${files(mail.attachments)}</span>`}${badge('DKIM', dkimResult(verdicts))}${badge('SPF', verdicts.spf.result)}</span
+        >${mail.attachments > 0 && html`<span class="badge">${counted(mail.attachments, 'file')}</span>`}${badge('DKIM', dkimResult(verdicts))}${badge('SPF', verdicts.spf.result)}</span
       >
     </a>
   </li>`;
@@ -223,49 +204,36 @@ function nameIn(mailbox: string): string {
   return mailbox.replace(/(?<=.) <[^<>]*>$/, '');
 }
 
-function empty(links: Links): Html {
-  return html`<div class="empty">
-    <p><strong>No mail yet.</strong></p>
-    <p class="soft">Send the <a href="${links.demo}">demo form</a>; the mail appears here by itself.</p>
-  </div>`;
-}
+const EMPTY = html`<div class="empty">
+  <p><strong>No mail yet.</strong></p>
+  <p class="soft">Send the <a href="/">demo form</a>; the mail appears here by itself.</p>
+</div>`;
 
-function count(mails: number): string {
-  return mails === 1 ? '1 mail' : `${mails} mails`;
-}
-
-function files(attachments: number): string {
-  return attachments === 1 ? '1 file' : `${attachments} files`;
+function counted(number: number, what: 'mail' | 'file'): string {
+  return `${number} ${what}${number === 1 ? '' : 's'}`;
 }
 
 // One mail of the outbox: who, what, what a receiver would think of it, its files, and its body in four views.
 
-export type View = 'html' | 'text' | 'headers' | 'source';
-
-export interface MailPage {
+interface OpenedMail {
   readonly mail: CaughtMail;
   readonly source: Buffer;
   readonly read: ReadMail;
-  /** The first that the mail has unless told. */
-  readonly view: View | undefined;
-  readonly links: Links;
 }
 
 const MOST_CHARACTERS = 500_000;
-const NAMES: Readonly<Record<View, string>> = { html: 'HTML', text: 'Text', headers: 'Headers', source: 'Source' };
+const NAMES = { html: 'HTML', text: 'Text', headers: 'Headers', source: 'Source' };
+type View = keyof typeof NAMES;
 
-function mailPage({ mail, source, read, view, links }: MailPage): Framed {
-  const views: View[] = [
-    ...(read.html === undefined ? [] : ['html' as const]),
-    ...(read.text === undefined ? [] : ['text' as const]),
-    ...(read.headers.length === 0 ? [] : ['headers' as const]),
-    'source',
-  ];
-  const current = view !== undefined && views.includes(view) ? view : (views[0] ?? 'source');
+/** The view that is wanted, else the first that the mail has. */
+function mailPage({ mail, source, read }: OpenedMail, wanted: unknown): Framed {
+  const { html: page, text, headers } = read;
+  const has = { html: page !== undefined, text: text !== undefined, headers: headers.length > 0, source: true };
+  const views = (['html', 'text', 'headers', 'source'] as const).filter((name) => has[name]);
+  const current = views.find((name) => name === wanted) ?? views[0] ?? 'source';
   return {
     title: mail.subject || '(no subject)',
     place: 'outbox',
-    links,
     policy: ["frame-src 'self'", "form-action 'none'"],
     content: html` <h1>${mail.subject || '(no subject)'}</h1>
       ${facts(mail, read)} ${verdicts(mail)} ${read.attachments.length > 0 && filesOutboxMail(mail, read)}
@@ -275,7 +243,7 @@ function mailPage({ mail, source, read, view, links }: MailPage): Framed {
       </nav>
       <section class="view" aria-label="${NAMES[current]}">
         ${read.problem !== undefined && html`<p class="bad">This mail cannot be parsed: ${read.problem}</p>`}
-        ${body(current, mail, { source, read })}
+        ${body(current, { mail, source, read })}
       </section>`,
   };
 }
@@ -339,7 +307,7 @@ function filesOutboxMail(mail: CaughtMail, { attachments }: ReadMail): Html {
   </ul>`;
 }
 
-function body(view: View, mail: CaughtMail, { source, read }: Pick<MailPage, 'source' | 'read'>): Content {
+function body(view: View, { mail, source, read }: OpenedMail): Content {
   switch (view) {
     case 'html':
       return html`<iframe

@@ -12,17 +12,11 @@ export interface Framed {
   readonly content: Content;
   /** Where we are, of the two places in the bar. */
   readonly place: 'demo' | 'outbox';
-  readonly links: Links;
   readonly narrow?: boolean;
   readonly script?: string;
   readonly head?: Content;
   /** More CSP directives; what is not named is forbidden. */
   readonly policy?: readonly string[];
-}
-
-export interface Links {
-  readonly demo: string;
-  readonly outbox: string;
 }
 
 const ICON =
@@ -31,7 +25,7 @@ const ICON =
 /** Answers with the page. */
 export function sendPage(ctx: Koa.Context, page: Framed, status = 200): void {
   const style = `${STYLE}\n${DEV_STYLE}`;
-  const { script = '', links, place } = page;
+  const { script = '', place } = page;
   ctx.status = status;
   ctx.type = 'html';
   ctx.set('X-Content-Type-Options', 'nosniff');
@@ -63,9 +57,9 @@ ${new Html(`<style>${style}</style>`)}
 </head>
 <body>
 <header class="bar">
-<a class="brand" href="${links.demo}"><svg viewBox="0 0 24 24" aria-hidden="true"><path fill="currentColor" d="M4 22V11a8 8 0 0 1 16 0v11h-6v-9h-4v9z"/></svg>Postern</a>
+<a class="brand" href="/"><svg viewBox="0 0 24 24" aria-hidden="true"><path fill="currentColor" d="M4 22V11a8 8 0 0 1 16 0v11h-6v-9h-4v9z"/></svg>Postern</a>
 <span class="badge">dev world: no mail leaves this machine</span>
-<nav aria-label="Pages">${link(links.demo, 'Demo form', place === 'demo')}${link(links.outbox, 'Outbox', place === 'outbox')}</nav>
+<nav aria-label="Pages">${link('/', 'Demo form', place === 'demo')}${link('/outbox', 'Outbox', place === 'outbox')}</nav>
 </header>
 <main${page.narrow === true && html` class="narrow"`}>
 ${page.content}

@@ -4,8 +4,7 @@
  */
 import type { Readable } from 'node:stream';
 import { authenticate } from 'mailauth';
-import { mailauthResolver } from '../dns/mailauth.ts';
-import type { Resolver } from '../dns/resolver.ts';
+import { mailauthResolver, type Resolver } from '../dns/resolver.ts';
 import { messageOf } from '../lib/errors.ts';
 
 export interface Verdict {

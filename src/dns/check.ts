@@ -2,7 +2,7 @@
  * What a domain does publish, record by record, compared by meaning and not by spelling. "DNS did not answer" is a state
  * of its own: it proves nothing, so it never turns a verified domain into a broken one.
  */
-import { DeadlineError, withDeadline } from '../lib/abort.ts';
+import { DeadlineError, withDeadline } from '../lib/clock.ts';
 import { recordsOf, type Answer, type Resolver } from './resolver.ts';
 import { checkDkim } from './check-dkim.ts';
 import { checkDmarc } from './check-dmarc.ts';

@@ -6,7 +6,7 @@
 import { isIP } from 'node:net';
 import type { MxRecord, Resolver } from './resolver.ts';
 import { isHostAddress, isPublicAddress } from './networks.ts';
-import { withDeadline } from '../lib/abort.ts';
+import { withDeadline } from '../lib/clock.ts';
 
 export interface MailHost {
   readonly name: string;
@@ -68,13 +68,11 @@ export async function findMailHosts(domain: string, options: MailHostOptions): P
   }
 }
 
-interface Candidates {
-  readonly records: readonly MxRecord[];
-  readonly implicit?: boolean;
-  readonly options: MailHostOptions;
-}
-
-async function choose(domain: string, { records, implicit, options }: Candidates): Promise<MailHosts> {
+/** `implicit`: the domain has no MX record, and its own address is one. */
+async function choose(
+  domain: string,
+  { records, implicit, options }: { records: readonly MxRecord[]; implicit?: boolean; options: MailHostOptions },
+): Promise<MailHosts> {
   const random = options.random ?? Math.random;
   const ordered = shuffled(records, random).sort((a, b) => a.preference - b.preference);
   const ownByName = ordered.find(({ exchange }) => exchange === options.hostname.toLowerCase());
@@ -104,11 +102,13 @@ async function choose(domain: string, { records, implicit, options }: Candidates
   return permanent('5.4.4', `no mail host of ${domain} can be used: ${reasons.join('; ')}`);
 }
 
-type Target =
-  | (MxRecord & { readonly kind: 'host'; readonly addresses: readonly string[] })
-  | (MxRecord & { readonly kind: 'own' })
-  | (MxRecord & { readonly kind: 'failed'; readonly reason: string })
-  | (MxRecord & { readonly kind: 'missing' | 'refused'; readonly reason: string });
+type Target = MxRecord &
+  (
+    | { readonly kind: 'host'; readonly addresses: readonly string[] }
+    | { readonly kind: 'own' }
+    | { readonly kind: 'failed'; readonly reason: string }
+    | { readonly kind: 'missing' | 'refused'; readonly reason: string }
+  );
 
 async function resolveTarget(record: MxRecord, options: MailHostOptions): Promise<Target> {
   const { exchange } = record;

@@ -85,12 +85,8 @@ function parseRange(range: string): [Address | undefined, number] {
 export function reversedAddress(ip: string): string {
   const address = parse(ip);
   const bytes = address?.toByteArray() ?? [];
-  if (address?.kind() === 'ipv4') return bytes.toReversed().join('.');
-  const nibbles = bytes.flatMap((byte) => [byte >> 4, byte & 15]);
-  return nibbles
-    .toReversed()
-    .map((nibble) => nibble.toString(16))
-    .join('.');
+  const digits = address?.kind() === 'ipv4' ? bytes : Array.from(Buffer.from(bytes).toString('hex'));
+  return digits.toReversed().join('.');
 }
 
 /** The name whose PTR record names the host of an address (RFC 1035 §3.5, RFC 3596 §2.5). */

@@ -4,10 +4,10 @@
  * value: nothing here rejects.
  */
 import { promises as dns } from 'node:dns';
-import { DeadlineError, withDeadline } from '../lib/abort.ts';
-import { type Clock, systemClock } from '../lib/clock.ts';
+import { DeadlineError, withDeadline, type Clock, systemClock } from '../lib/clock.ts';
 import { codeOf, messageOf } from '../lib/errors.ts';
 import { type Log, silentLog } from '../lib/log.ts';
+import { Recent } from '../lib/lru.ts';
 
 export interface ResolverOptions {
   /** `address` or `address:port` (IPv6 with a port in brackets); empty: the system's. */
@@ -39,17 +39,17 @@ export function createResolver(options: ResolverOptions): Resolver {
   async function ask<T>(what: string, query: (client: dns.Resolver) => Promise<Found<T>[]>): Promise<Timed<T>> {
     try {
       const found = await withDeadline(timeoutMs, what, query(connected()));
-      if (found.length === 0) return { answer: { kind: 'nodata' } };
+      if (found.length === 0) return { answer: { kind: 'nodata' }, ms: NEGATIVE_MS };
       const answer = { kind: 'found', records: found.map(({ record }) => record) } as const;
-      return { answer, ttl: Math.min(...found.map(({ ttl = Infinity }) => ttl)) };
+      const ttl = Math.min(...found.map(({ ttl = Infinity }) => ttl));
+      return { answer, ms: found.length > MAX_RECORDS ? 0 : Math.min(POSITIVE_MS, ttl * 1000) };
     } catch (error) {
       const answer = failure(error, what);
-      if (answer.kind === 'failed') {
-        log.debug('dns.failed', { reason: answer.reason });
-        // The system's servers may have changed since they were read; the next question reads them anew.
-        if (servers.length === 0) client = undefined;
-      }
-      return { answer };
+      if (answer.kind !== 'failed') return { answer, ms: NEGATIVE_MS };
+      log.debug('dns.failed', { reason: answer.reason });
+      // The system's servers may have changed since they were read; the next question reads them anew.
+      if (servers.length === 0) client = undefined;
+      return { answer, ms: 0 };
     }
   }
 
@@ -57,19 +57,31 @@ export function createResolver(options: ResolverOptions): Resolver {
     return remember(clock, (name) => ask(`${type} ${name}`, (client) => query(client, name)));
   }
 
+  // Node reads each octet of a text as a character; what people write there is UTF-8.
   const txt = question('TXT', async (at, name) =>
-    (await at.resolveTxt(name)).map((parts) => ({ record: text(parts) })),
+    (await at.resolveTxt(name)).map((parts) => ({ record: Buffer.from(parts.join(''), 'latin1').toString() })),
   );
   const mx = question('MX', async (at, name) =>
     (await at.resolveMx(name)).map(({ priority, exchange }) => ({
       record: { preference: priority, exchange: hostName(exchange) },
     })),
   );
+
+  function addresses(type: 'A' | 'AAAA', method: 'resolve4' | 'resolve6'): Ask<string> {
+    return question(type, async (at, name) =>
+      (await at[method](name, { ttl: true })).map(({ address, ttl }) => ({ record: address, ttl })),
+    );
+  }
+
+  function names(type: 'CNAME' | 'PTR', method: 'resolveCname' | 'resolvePtr'): Ask<string> {
+    return question(type, async (at, name) => (await at[method](name)).map((host) => ({ record: hostName(host) })));
+  }
+
   const byType = {
-    A: question('A', async (at, name) => (await at.resolve4(name, { ttl: true })).map(addressRecord)),
-    AAAA: question('AAAA', async (at, name) => (await at.resolve6(name, { ttl: true })).map(addressRecord)),
-    CNAME: question('CNAME', async (at, name) => (await at.resolveCname(name)).map(hostRecord)),
-    PTR: question('PTR', async (at, name) => (await at.resolvePtr(name)).map(hostRecord)),
+    A: addresses('A', 'resolve4'),
+    AAAA: addresses('AAAA', 'resolve6'),
+    CNAME: names('CNAME', 'resolveCname'),
+    PTR: names('PTR', 'resolvePtr'),
   };
 
   function view(past: boolean): Resolver {
@@ -106,19 +118,6 @@ function failure(error: unknown, what: string): Exclude<Answer<never>, { kind: '
 
 function hostName(name: string): string {
   return name.toLowerCase().replace(/\.$/, '');
-}
-
-/** Node reads each octet as a character; what people write there is UTF-8. */
-function text(parts: readonly string[]): string {
-  return Buffer.from(parts.join(''), 'latin1').toString();
-}
-
-function addressRecord({ address, ttl }: { address: string; ttl: number }): Found<string> {
-  return { record: address, ttl };
-}
-
-function hostRecord(name: string): Found<string> {
-  return { record: hostName(name) };
 }
 
 /**
@@ -181,38 +180,31 @@ export function silenceOf(answer: Answer<unknown>): string | undefined {
 // * A short, bounded memory for answers: found ones for their TTL and at most five minutes, "there is none" for one minute,
 // failures not at all. Equal questions that are asked at the same time are asked once.
 
-/** An answer and, where the resolver knows it, its time to live in seconds. */
-export interface Timed<T> {
+/** An answer, and for how long it is remembered. */
+interface Timed<T> {
   readonly answer: Answer<T>;
-  readonly ttl?: number;
+  readonly ms: number;
 }
 
 /** Answers a name from memory, unless `past` asks DNS anew; either way the answer is remembered. */
-export type Ask<T> = (name: string, past: boolean) => Promise<Answer<T>>;
+type Ask<T> = (name: string, past: boolean) => Promise<Answer<T>>;
 
 const POSITIVE_MS = 5 * 60e3;
 const NEGATIVE_MS = 60e3;
 const MAX_ENTRIES = 1000;
+/** Nobody's mail needs more records than this: what is that large is not worth the memory. */
 const MAX_RECORDS = 50;
 
 function remember<T>(clock: Clock, ask: (name: string) => Promise<Timed<T>>): Ask<T> {
-  const kept = new Map<string, { answer: Answer<T>; until: number }>();
+  const kept = new Recent<{ answer: Answer<T>; until: number }>(MAX_ENTRIES);
   const pending = new Map<string, Promise<Answer<T>>>();
-
-  function keep(name: string, { answer, ttl }: Timed<T>): void {
-    kept.delete(name);
-    const ms = lifetime(answer, ttl);
-    if (ms <= 0) return;
-    const oldest = kept.size < MAX_ENTRIES ? undefined : kept.keys().next().value;
-    if (oldest !== undefined) kept.delete(oldest);
-    kept.set(name, { answer, until: clock.monotonic() + ms });
-  }
 
   async function askAndKeep(name: string): Promise<Answer<T>> {
     try {
-      const timed = await ask(name);
-      keep(name, timed);
-      return timed.answer;
+      const { answer, ms } = await ask(name);
+      if (ms > 0) kept.set(name, { answer, until: clock.monotonic() + ms });
+      else kept.delete(name);
+      return answer;
     } finally {
       pending.delete(name);
     }
@@ -227,9 +219,54 @@ function remember<T>(clock: Clock, ask: (name: string) => Promise<Timed<T>>): As
   };
 }
 
-function lifetime(answer: Answer<unknown>, ttl = Infinity): number {
-  if (answer.kind === 'failed') return 0;
-  if (answer.kind !== 'found') return NEGATIVE_MS;
-  // Nobody's mail needs more records than this: what is that large is not worth the memory.
-  return answer.records.length > MAX_RECORDS ? 0 : Math.min(POSITIVE_MS, ttl * 1000);
+// The resolver in the shape that mailauth, which checks DKIM, SPF and DMARC, asks for.
+
+/**
+ * The resolver as mailauth wants it: Node's records, and errors with Node's codes. A question that could not be answered
+ * is ESERVFAIL, which every check of mailauth reports as a temporary error.
+ */
+export function mailauthResolver(
+  resolver: Pick<Resolver, 'txt' | 'mx' | 'lookup'>,
+): (name: string, type: string) => Promise<string[][] | string[]> {
+  return async (name, type) => {
+    switch (type) {
+      case 'TXT':
+        return records(await resolver.txt(name), name).map((text) => [text]);
+      case 'MX': {
+        const found = records(await resolver.mx(name), name);
+        const asNode: unknown = found.map(({ preference, exchange }) => ({ priority: preference, exchange }));
+        // oxlint-disable-next-line no-unsafe-type-assertion -- mailauth's own types leave out that MX records are objects
+        return asNode as string[];
+      }
+      case 'A':
+      case 'AAAA':
+      case 'CNAME':
+      case 'PTR':
+        return [...records(await resolver.lookup(name, type), name)];
+      default:
+        throw new Error(`no look-up of ${type} records here`);
+    }
+  };
+}
+
+function records<T>(answer: Answer<T>, name: string): readonly T[] {
+  switch (answer.kind) {
+    case 'found':
+      return answer.records;
+    case 'nxdomain':
+      throw coded(`${name} does not exist`, 'ENOTFOUND');
+    case 'nodata':
+      throw coded(`${name} has no such record`, 'ENODATA');
+    case 'failed':
+      throw coded(answer.reason, 'ESERVFAIL');
+  }
+}
+
+/** Without a stack, which nobody reads and which takes longer than the rest of the look-up: most mail has two or three. */
+function coded(message: string, code: string): Error {
+  const { stackTraceLimit } = Error;
+  Error.stackTraceLimit = 0;
+  const error = Object.assign(new Error(message), { code });
+  Error.stackTraceLimit = stackTraceLimit;
+  return error;
 }

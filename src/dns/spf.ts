@@ -3,8 +3,7 @@
  * keeps to the RFC; the suite of openspf.org holds it (test/peers/spf.test.ts).
  */
 import { spf } from 'mailauth';
-import { type Resolver, recordsOf, silenceOf, type Answer } from './resolver.ts';
-import { mailauthResolver } from './mailauth.ts';
+import { type Resolver, recordsOf, silenceOf, type Answer, type Failed, mailauthResolver } from './resolver.ts';
 import { ok, unanswered, type Finding } from './finding.ts';
 
 export type SpfResolver = Pick<Resolver, 'txt' | 'mx' | 'lookup'>;
@@ -111,9 +110,9 @@ export async function adviseSpf(domain: string, texts: readonly string[], world:
   // §4.5: two records are a permanent error for every receiver.
   const isOne = found.length === 1;
   const several = `There are ${found.length} SPF records where one may stand; this is all of them in one.`;
-  const verdict = isOne ? await judgeSpf(only, ips, place) : ({ kind: 'wrong', faults: [several] } as const);
-  if (verdict.kind === 'right') return ok(found);
-  if (verdict.kind === 'unsure') return { ...unanswered({ kind: 'failed', reason: verdict.reason }), found };
+  const faults = isOne ? await faultsOf(only, ips, place) : [several];
+  if ('kind' in faults) return { ...unanswered(faults), found };
+  if (faults.length === 0) return ok(found);
   const kept = await tenable(found.flatMap(meantTerms), place);
   const others = kept.terms.filter((term) => ![...byName, ...byAddress].includes(bare(term)));
   const named = merged(byName, others);
@@ -126,7 +125,7 @@ export async function adviseSpf(domain: string, texts: readonly string[], world:
       : [];
   const isTooMuch = long.length > 0 || (await excessOf(value, place)).length > 0;
   const rest = isTooMuch ? ['Remove what no longer sends as this domain.'] : [];
-  const problem = [...verdict.faults, ...kept.faults, ...long, ...rest].join(' ');
+  const problem = [...faults, ...kept.faults, ...long, ...rest].join(' ');
   return { status: isOne ? 'wrong' : 'duplicate', found, value, problem };
 }
 
@@ -199,17 +198,12 @@ function askedOnce(resolver: SpfResolver): SpfResolver {
 
 // Whether an SPF record lets our mail pass and is whole for everybody else, found by evaluating it (RFC 7208).
 
-export interface SpfPlace {
+interface SpfPlace {
   readonly domain: string;
   /** Of this server: the EHLO name. */
   readonly hostname: string;
   readonly resolver: SpfResolver;
 }
-
-export type SpfVerdict =
-  | { readonly kind: 'right' }
-  | { readonly kind: 'unsure'; readonly reason: string }
-  | { readonly kind: 'wrong'; readonly faults: readonly string[] };
 
 /** Reserved for ever (RFC 1112 §4): what passes from here passes from everywhere. */
 const STRANGER = '240.0.0.1';
@@ -220,16 +214,16 @@ const COUNTED = 30;
 /** Of a record with more, no term is looked at by itself. */
 const MAX_TERMS = 50;
 
-/** What receivers make of `text` at this place, for mail from our addresses and for any other. */
-async function judgeSpf(text: string, ips: readonly string[], place: SpfPlace): Promise<SpfVerdict> {
+/** What receivers find wrong with `text` at this place, for mail from our addresses and for any other. */
+async function faultsOf(text: string, ips: readonly string[], place: SpfPlace): Promise<readonly string[] | Failed> {
   const ours = await Promise.all(ips.map(async (ip) => ({ ip, ...(await evaluate(text, ip, place)) })));
   const silent = ours.find(({ result }) => result === 'temperror');
-  if (silent !== undefined) return { kind: 'unsure', reason: silent.reason ?? 'no answer' };
+  if (silent !== undefined) return { kind: 'failed', reason: silent.reason ?? 'no answer' };
   const other = await evaluate(text, STRANGER, { ...place, most: COUNTED });
   const open = await openness(text, place);
   const outside = limitFaults(other);
   const errors = [...ours, other].flatMap(({ result, reason }) => (result === 'permerror' && reason ? [reason] : []));
-  const faults = [
+  return [
     ...outside,
     // Where a limit is passed, that is the error.
     ...(outside.length > 0 ? [] : [...new Set(errors)].map((reason) => `Receivers take it as an error: ${reason}.`)),
@@ -238,7 +232,6 @@ async function judgeSpf(text: string, ips: readonly string[], place: SpfPlace): 
     ),
     ...(open === undefined ? [] : [`It lets every host of the world send as this domain${open}.`]),
   ];
-  return faults.length === 0 ? { kind: 'right' } : { kind: 'wrong', faults };
 }
 
 /** How far `text` goes beyond what receivers look up (§4.6.4); empty where it stays within. */

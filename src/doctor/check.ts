@@ -1,42 +1,28 @@
-/** A check of the doctor and its result. */
+/** What a check of the doctor found. */
 import type { Finding } from '../dns/finding.ts';
 
-export const CHECK_STATUSES = ['ok', 'warning', 'failed', 'unknown'] as const;
-
-export interface Check {
-  /** A stable name, such as `reverse_dns`; several checks may have one name. */
-  readonly name: string;
+export interface Result {
   /** `unknown`: it could not be found out. */
-  readonly status: (typeof CHECK_STATUSES)[number];
+  readonly status: 'ok' | 'warning' | 'failed' | 'unknown';
   readonly found: string;
-  /** What to do; undefined where there is nothing to do. */
-  readonly advice?: string;
+  /** What to do where it is not `ok`. */
+  readonly advice?: string | undefined;
 }
+
+/** One result or more, such as one for each address. */
+export type Results = Result | readonly Result[];
 
 const LATER = 'Look again when DNS answers.';
 
-type Words = Pick<Check, 'status' | 'found'> & { readonly advice?: string | undefined };
-
-export function check(name: string, { status, found, advice }: Words): Check {
-  return { name, status, found, ...(advice === undefined || status === 'ok' ? {} : { advice }) };
-}
-
 /** DNS did not answer, which proves nothing. */
-export function unanswered(name: string, reason: string): Check {
-  return check(name, { status: 'unknown', found: `DNS did not answer: ${reason}`, advice: LATER });
+export function unanswered(reason: string): Result {
+  return { status: 'unknown', found: `DNS did not answer: ${reason}`, advice: LATER };
 }
 
-/** A record as a check; `record` is what to publish, such as `TXT mail.example.net: v=spf1 …`. */
-export function checkOfFinding(name: string, { status, found, problem, note }: Finding, record: string): Check {
+/** A record as a result; `record` is what to publish, such as `TXT mail.example.net: v=spf1 …`. */
+export function resultOf({ status, found, problem, note }: Finding, record: string): Result {
   const stands = found.length === 0 ? 'nothing' : found.join(' | ');
-  switch (status) {
-    case 'ok':
-      return check(name, { status, found: note === undefined ? stands : `${stands} (${note})` });
-    case 'unknown':
-      return check(name, { status, found: problem ?? stands, advice: LATER });
-    case 'missing':
-    case 'wrong':
-    case 'duplicate':
-      return check(name, { status: 'failed', found: stands, advice: `${problem ?? ''} Publish ${record}`.trim() });
-  }
+  if (status === 'ok') return { status, found: note === undefined ? stands : `${stands} (${note})` };
+  if (status === 'unknown') return { status, found: problem ?? stands, advice: LATER };
+  return { status: 'failed', found: stands, advice: `${problem ?? ''} Publish ${record}`.trim() };
 }

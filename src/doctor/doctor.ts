@@ -1,7 +1,7 @@
 /** `postern doctor`: everything on which mail depends beside the daemon itself, looked at side by side, and what to do. */
 import { X509Certificate } from 'node:crypto';
 import { hostRecords } from '../domains/rotation.ts';
-import { withDeadline } from '../lib/abort.ts';
+import { withDeadline, isoTime, type Clock } from '../lib/clock.ts';
 import { messageOf } from '../lib/errors.ts';
 import {
   checkBounces,
@@ -26,16 +26,20 @@ import {
 import { checkPort25 } from './port25.ts';
 import type { ServerConfig } from '../config/schema.ts';
 import { readCertificate } from '../lib/certificate.ts';
-import { isoTime, type Clock } from '../lib/clock.ts';
 import { recordsOf } from '../dns/resolver.ts';
 import { reversedAddress } from '../dns/networks.ts';
-import { type Check, check, unanswered } from './check.ts';
+import { unanswered, type Result, type Results } from './check.ts';
 
 export interface Inquiry {
   /** Zones of DNS block lists; none is asked that is not named. */
   readonly dnsbl: readonly string[];
   /** A mail server to try, `host` or `host:port`; well-known ones unless told. */
   readonly port25: string | undefined;
+}
+
+export interface Check extends Result {
+  /** A stable name, such as `reverse_dns`; several checks may have one name. */
+  readonly name: string;
 }
 
 export interface Diagnosis {
@@ -57,7 +61,7 @@ export function createDoctor(machine: Machine): Doctor {
     const { hostname, public_ips: publicIps } = config.server;
     const resolver = machine.resolver.fresh();
     const host: Host = { hostname, publicIps, resolver };
-    const looks: Readonly<Record<string, () => Promise<Check[]>>> = {
+    const looks: Readonly<Record<string, () => Promise<Results>>> = {
       host_name: () => checkName(host),
       reverse_dns: () => checkReverse(host),
       host_spf: () => checkHostSpf(host),
@@ -72,19 +76,23 @@ export function createDoctor(machine: Machine): Doctor {
       database: () => checkDatabase(machine),
       queue: () => checkQueue(machine),
       domains: () => checkDomains(machine),
-      configuration: () => checkConfiguration(machine),
+      configuration: async () => checkConfiguration(machine),
     };
     const checks = (await Promise.all(Object.entries(looks).map(([name, look]) => within(name, look)))).flat();
     return { checks, ok: checks.every(({ status }) => status !== 'failed') };
   };
 }
 
-async function within(name: string, look: () => Promise<Check[]>): Promise<Check[]> {
-  try {
-    return await withDeadline(DEADLINE_MS, name, look());
-  } catch (error) {
-    return [check(name, { status: 'unknown', found: messageOf(error) })];
-  }
+async function within(name: string, look: () => Promise<Results>): Promise<Check[]> {
+  const results = await withDeadline(DEADLINE_MS, name, look()).catch((error: unknown): Results => ({
+    status: 'unknown',
+    found: messageOf(error),
+  }));
+  return [results].flat().map(({ advice, ...result }) => ({
+    name,
+    ...result,
+    ...(advice === undefined || result.status === 'ok' ? {} : { advice }),
+  }));
 }
 
 const DAY = 86_400_000;
@@ -92,65 +100,57 @@ const DAY = 86_400_000;
 /** Whoever renews by machine does it earlier. */
 const SOON = 14 * DAY;
 
-export async function checkCertificate({ server, tls }: ServerConfig, clock: Clock): Promise<Check[]> {
-  const name = 'certificate';
+export async function checkCertificate({ server, tls }: ServerConfig, clock: Clock): Promise<Results> {
   if (tls.mode === 'off' || tls.files === null) {
     const advice =
       'Name a certificate in tls.files and set tls.mode to files: mail is taken in clear text, and some senders refuse that.';
     const found = tls.files === null ? 'there is none' : 'it is not used: tls.mode is off';
-    return [check(name, { status: 'warning', found, advice })];
+    return { status: 'warning', found, advice };
   }
   let certificate: X509Certificate;
   try {
     certificate = new X509Certificate((await readCertificate(tls.files)).cert);
   } catch (error) {
     const advice = 'See tls.files; until it can be used, the last good certificate goes on.';
-    return [check(name, { status: 'failed', found: messageOf(error), advice })];
+    return { status: 'failed', found: messageOf(error), advice };
   }
   const until = Date.parse(certificate.validTo);
   const found = `${certificate.subject.replaceAll('\n', ', ')}, until ${isoTime(until).slice(0, 10)}`;
   const left = until - clock.now();
-  if (left <= 0) return [check(name, { status: 'failed', found: `${found}: it has expired`, advice: 'Renew it.' })];
+  if (left <= 0) return { status: 'failed', found: `${found}: it has expired`, advice: 'Renew it.' };
   if (certificate.checkHost(server.hostname) === undefined) {
     const advice = `Have one made that names ${server.hostname}: senders with MTA-STS refuse this one.`;
-    return [check(name, { status: 'warning', found: `${found}, not for ${server.hostname}`, advice })];
+    return { status: 'warning', found: `${found}, not for ${server.hostname}`, advice };
   }
   const advice = `It ends in ${Math.floor(left / DAY)} days: see whether its renewal works.`;
-  return [check(name, { status: left < SOON ? 'warning' : 'ok', found, advice })];
+  return { status: left < SOON ? 'warning' : 'ok', found, advice };
 }
 
 /** One check for each address and list. */
-async function checkBlocklists(host: Host, zones: readonly string[]): Promise<Check[]> {
+async function checkBlocklists(host: Host, zones: readonly string[]): Promise<Results> {
   if (zones.length === 0) return [];
   const answer = await addressesOf(host);
   const checks = await Promise.all(zones.flatMap((zone) => recordsOf(answer).map((ip) => checkOn(zone, ip, host))));
-  return [...checks, ...unknownAddresses('block_list', answer)];
+  return [...checks, ...unknownAddresses(answer)];
 }
 
-async function checkOn(zone: string, ip: string, { resolver }: Host): Promise<Check> {
+async function checkOn(zone: string, ip: string, { resolver }: Host): Promise<Result> {
   const name = `${reversedAddress(ip)}.${zone}`;
   const answer = await resolver.lookup(name, 'A');
-  switch (answer.kind) {
-    case 'failed':
-      return unanswered('block_list', answer.reason);
-    case 'nxdomain':
-    case 'nodata':
-      return check('block_list', { status: 'ok', found: `${ip} is not on ${zone}` });
-    case 'found':
-      break;
-  }
+  if (answer.kind === 'failed') return unanswered(answer.reason);
+  if (answer.kind !== 'found') return { status: 'ok', found: `${ip} is not on ${zone}` };
   const codes = answer.records.join(', ');
   // The lists' own errors: asked through a public resolver, too often, or without a key.
   if (answer.records.some((code) => code.startsWith('127.255.255.'))) {
     const advice = `Ask through a resolver of your own (dns.servers): ${zone} refuses public ones.`;
-    return check('block_list', { status: 'unknown', found: `${zone} refuses to answer (${codes})`, advice });
+    return { status: 'unknown', found: `${zone} refuses to answer (${codes})`, advice };
   }
   if (!answer.records.every((code) => code.startsWith('127.'))) {
     const advice = `That is no answer of a block list: look whether ${zone} is still one.`;
-    return check('block_list', { status: 'unknown', found: `${zone} answers ${codes}`, advice });
+    return { status: 'unknown', found: `${zone} answers ${codes}`, advice };
   }
   const texts = await resolver.txt(name);
   const reason = texts.kind === 'found' ? `: ${texts.records.join(' ')}` : '';
   const advice = `Find out why, mend it, and ask ${zone} to take the address off.`;
-  return check('block_list', { status: 'failed', found: `${ip} is on ${zone} (${codes})${reason}`, advice });
+  return { status: 'failed', found: `${ip} is on ${zone} (${codes})${reason}`, advice };
 }

@@ -8,7 +8,7 @@ import { recordsOf, silenceOf, type Answer, type Resolver } from '../dns/resolve
 import { isPublicAddress, reverseName, placeOf } from '../dns/networks.ts';
 import type { DomainRecord } from '../dns/records.ts';
 import { adviseSpf } from '../dns/spf.ts';
-import { check, checkOfFinding, unanswered, type Check } from './check.ts';
+import { resultOf, unanswered, type Result, type Results } from './check.ts';
 
 export interface Host {
   readonly hostname: string;
@@ -23,52 +23,50 @@ export async function addressesOf({ hostname, publicIps, resolver }: Host): Prom
 }
 
 /** The name is that of the machine itself, and has the addresses that mail leaves from. */
-export async function checkName({ hostname, publicIps, resolver }: Host): Promise<Check[]> {
-  const name = 'host_name';
+export async function checkName({ hostname, publicIps, resolver }: Host): Promise<Results> {
   const [answer, alias] = await Promise.all([resolver.addresses(hostname), resolver.lookup(hostname, 'CNAME')]);
   // RFC 5321 §2.3.5, RFC 2181 §10.3
   if (alias.kind === 'found') {
     const advice = `Publish A or AAAA of ${hostname} in its place: neither EHLO nor an MX record may name an alias.`;
-    return [check(name, { status: 'failed', found: `${hostname} is a CNAME to ${alias.records.join(', ')}`, advice })];
+    return { status: 'failed', found: `${hostname} is a CNAME to ${alias.records.join(', ')}`, advice };
   }
   if (answer.kind === 'nxdomain' || answer.kind === 'nodata') {
     const advice = `Publish A ${hostname} with this server’s address.`;
-    return [check(name, { status: 'failed', found: `${hostname} has no address`, advice })];
+    return { status: 'failed', found: `${hostname} has no address`, advice };
   }
   const addresses = recordsOf(answer);
   const absent = publicIps.filter((ip) => !addresses.includes(ip));
   const found = `${hostname} is ${addresses.join(', ')}`;
   if (absent.length > 0 && silenceOf(answer) === undefined) {
     const advice = `Publish ${absent.join(', ')} as A or AAAA of ${hostname} too, or take it out of server.public_ips.`;
-    return [check(name, { status: 'failed', found, advice })];
+    return { status: 'failed', found, advice };
   }
   const silence = silenceOf(answer) ?? silenceOf(alias);
-  if (silence !== undefined) return [unanswered(name, silence)];
-  if ([...publicIps, ...addresses].some(isPublicAddress)) return [check(name, { status: 'ok', found })];
+  if (silence !== undefined) return unanswered(silence);
+  if ([...publicIps, ...addresses].some(isPublicAddress)) return { status: 'ok', found };
   const advice = 'No receiver can reach that: behind NAT name the public address in server.public_ips and in DNS.';
-  return [check(name, { status: 'warning', found: `${found}, a private address`, advice })];
+  return { status: 'warning', found: `${found}, a private address`, advice };
 }
 
 /** Each address has the host name as its reverse name, which leads back to it. */
-export async function checkReverse(host: Host): Promise<Check[]> {
+export async function checkReverse(host: Host): Promise<Results> {
   const answer = await addressesOf(host);
   const checks = await Promise.all(recordsOf(answer).map((ip) => checkReverseOf(ip, host)));
-  return [...checks, ...unknownAddresses('reverse_dns', answer)];
+  return [...checks, ...unknownAddresses(answer)];
 }
 
 /** Where not all is known that there would be to look at. */
-export function unknownAddresses(name: string, answer: Answer<string>): Check[] {
+export function unknownAddresses(answer: Answer<string>): Result[] {
   const silence = silenceOf(answer);
-  if (silence !== undefined) return [unanswered(name, silence)];
+  if (silence !== undefined) return [unanswered(silence)];
   if (answer.kind === 'found') return [];
   const advice = 'Name the addresses that mail leaves from in server.public_ips.';
-  return [check(name, { status: 'unknown', found: 'the host name has no address', advice })];
+  return [{ status: 'unknown', found: 'the host name has no address', advice }];
 }
 
-async function checkReverseOf(ip: string, { hostname, resolver }: Host): Promise<Check> {
-  const name = 'reverse_dns';
+async function checkReverseOf(ip: string, { hostname, resolver }: Host): Promise<Result> {
   const answer = await resolver.lookup(reverseName(ip), 'PTR');
-  if (answer.kind === 'failed') return unanswered(name, answer.reason);
+  if (answer.kind === 'failed') return unanswered(answer.reason);
   const names = answer.kind === 'found' ? answer.records : [];
   const found = names.length === 0 ? `${ip} has no reverse name` : `${ip} is ${names.join(', ')}`;
   const advice = `Have whoever gave you the address set its reverse name to ${hostname}: many receivers refuse the mail else.`;
@@ -77,58 +75,47 @@ async function checkReverseOf(ip: string, { hostname, resolver }: Host): Promise
   const places = await Promise.all(told.map(async (each) => placeOf(await resolver.addresses(each), own)));
   if (!places.includes('here')) {
     const silent = places.find((place) => place !== 'elsewhere' && place !== 'here');
-    if (silent !== undefined) return unanswered(name, silent.reason);
-    if (names.includes(hostname)) {
-      return check(name, { status: 'failed', found, advice: `Publish ${ip} as A or AAAA of ${hostname}.` });
-    }
-    return check(name, { status: 'failed', found, advice });
+    if (silent !== undefined) return unanswered(silent.reason);
+    const publish = `Publish ${ip} as A or AAAA of ${hostname}.`;
+    return { status: 'failed', found, advice: names.includes(hostname) ? publish : advice };
   }
-  return check(name, { status: names.includes(hostname) ? 'ok' : 'warning', found, advice });
+  return { status: names.includes(hostname) ? 'ok' : 'warning', found, advice };
 }
 
 /** The envelope sender of our own mail is at the host name, so this SPF is the one that receivers evaluate. */
-export async function checkHostSpf(host: Host): Promise<Check[]> {
+export async function checkHostSpf(host: Host): Promise<Results> {
   const { hostname, resolver } = host;
   const texts = await resolver.txt(hostname);
-  if (texts.kind === 'failed') return [unanswered('host_spf', texts.reason)];
+  if (texts.kind === 'failed') return unanswered(texts.reason);
   const addresses = await addressesOf(host);
-  if (addresses.kind !== 'found') return unknownAddresses('host_spf', addresses);
+  if (addresses.kind !== 'found') return unknownAddresses(addresses);
   const world = { ...host, hostAddresses: await resolver.addresses(hostname) };
   const finding = await adviseSpf(hostname, recordsOf(texts), world);
-  return [checkOfFinding('host_spf', finding, `TXT ${hostname}: ${finding.value ?? ''}`)];
+  return resultOf(finding, `TXT ${hostname}: ${finding.value ?? ''}`);
 }
 
 /** What the server itself signs verifies; `records` are of its keys. */
-export async function checkHostDkim({ resolver }: Host, records: readonly DomainRecord[]): Promise<Check[]> {
+export async function checkHostDkim({ resolver }: Host, records: readonly DomainRecord[]): Promise<Results> {
   const required = records.filter((record) => record.required);
   return Promise.all(
     required.map(async (record) => {
       const finding = await checkDkim(record, resolver);
-      if (finding.status === 'ok') return check('host_dkim', { status: 'ok', found: `${record.name} is published` });
-      return checkOfFinding('host_dkim', finding, `TXT ${record.name}: ${record.value}`);
+      if (finding.status === 'ok') return { status: 'ok', found: `${record.name} is published` };
+      return resultOf(finding, `TXT ${record.name}: ${record.value}`);
     }),
   );
 }
 
 /** Bounces go to the host name: to its MX, else to its addresses (RFC 5321 §5.1). */
-export async function checkBounces({ hostname, publicIps, resolver }: Host): Promise<Check[]> {
+export async function checkBounces({ hostname, publicIps, resolver }: Host): Promise<Results> {
   const [mx, hostAddresses] = await Promise.all([resolver.mx(hostname), resolver.addresses(hostname)]);
-  if (mx.kind === 'nodata' || mx.kind === 'nxdomain') return [withoutMx(hostname, hostAddresses)];
-  const finding = await checkMx(hostname, { hostname, hostAddresses, publicIps, resolver });
-  return [checkOfFinding('bounces', finding, `MX ${hostname}: 10 ${hostname}.`)];
-}
-
-function withoutMx(hostname: string, addresses: Answer<string>): Check {
-  const name = 'bounces';
-  switch (addresses.kind) {
-    case 'found':
-      return check(name, { status: 'ok', found: `${hostname} has no MX record, so its address takes them` });
-    case 'failed':
-      return unanswered(name, addresses.reason);
-    case 'nxdomain':
-    case 'nodata':
-      break;
+  if (mx.kind === 'nodata' || mx.kind === 'nxdomain') {
+    if (hostAddresses.kind === 'found')
+      return { status: 'ok', found: `${hostname} has no MX record, so its address takes them` };
+    if (hostAddresses.kind === 'failed') return unanswered(hostAddresses.reason);
+    const found = `${hostname} has neither an MX record nor an address: no bounce can come`;
+    return { status: 'failed', found, advice: `Publish A ${hostname} with this server’s address.` };
   }
-  const found = `${hostname} has neither an MX record nor an address: no bounce can come`;
-  return check(name, { status: 'failed', found, advice: `Publish A ${hostname} with this server’s address.` });
+  const finding = await checkMx(hostname, { hostname, hostAddresses, publicIps, resolver });
+  return resultOf(finding, `MX ${hostname}: 10 ${hostname}.`);
 }

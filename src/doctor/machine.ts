@@ -11,7 +11,7 @@ import { newestEventAt } from '../store/events.ts';
 import { readFigures } from '../store/figures.ts';
 import { probeStore } from '../store/tenants.ts';
 import type { Store } from '../store/store.ts';
-import { check, type Check } from './check.ts';
+import type { Result, Results } from './check.ts';
 
 export interface Machine {
   readonly store: Store;
@@ -30,19 +30,17 @@ const LONG_DUE = 10 * MINUTE;
 const MOST_NAMED = 10;
 
 /** It is not behind what was written down before. Mail that is dated wrongly counts as spam. */
-export async function checkClock({ clock, store }: Machine): Promise<Check[]> {
+export async function checkClock({ clock, store }: Machine): Promise<Results> {
   const now = clock.now();
   const newest = (await newestEventAt(store)) ?? 0;
   const found = isoTime(now);
-  if (newest <= now + MINUTE) return [check('clock', { status: 'ok', found })];
+  if (newest <= now + MINUTE) return { status: 'ok', found };
   const advice = 'Set the clock, and keep it right with NTP (apt install systemd-timesyncd).';
-  return [
-    check('clock', { status: 'failed', found: `${found}, but something happened at ${isoTime(newest)}`, advice }),
-  ];
+  return { status: 'failed', found: `${found}, but something happened at ${isoTime(newest)}`, advice };
 }
 
 /** The file system of the database has room. */
-export async function checkDisk({ databaseFile, snapshot }: Machine): Promise<Check[]> {
+export async function checkDisk({ databaseFile, snapshot }: Machine): Promise<Results> {
   if (databaseFile === undefined) return [];
   const folder = dirname(databaseFile);
   const { bavail, blocks, bsize } = await statfs(folder);
@@ -51,22 +49,22 @@ export async function checkDisk({ databaseFile, snapshot }: Machine): Promise<Ch
   const found = `${inGigabytes(free)} of ${inGigabytes(blocks * bsize)} free under ${folder}`;
   const status = free < least ? 'failed' : free < 4 * least ? 'warning' : 'ok';
   const advice = `Below limits.free_disk (${inGigabytes(least)}) nothing is accepted: make room, or shorten retention.`;
-  return [check('disk', { status, found, advice })];
+  return { status, found, advice };
 }
 
 /** It takes a real write. */
-export async function checkDatabase({ store }: Machine): Promise<Check[]> {
+export async function checkDatabase({ store }: Machine): Promise<Results> {
   try {
     await probeStore(store);
-    return [check('database', { status: 'ok', found: `${store.dialect} takes writes` })];
+    return { status: 'ok', found: `${store.dialect} takes writes` };
   } catch (error) {
     const advice = 'Nothing is accepted meanwhile. See the log, the disk, and the rights of the file.';
-    return [check('database', { status: 'failed', found: messageOf(error), advice })];
+    return { status: 'failed', found: messageOf(error), advice };
   }
 }
 
 /** What is due leaves. */
-export async function checkQueue({ store, clock, queueProblem }: Machine): Promise<Check[]> {
+export async function checkQueue({ store, clock, queueProblem }: Machine): Promise<Results> {
   const now = clock.now();
   const { deliveries, dueSince, paused, held } = await readFigures(store, now);
   const waiting = deliveries.filter(({ state }) => state === 'queued' || state === 'deferred');
@@ -75,30 +73,28 @@ export async function checkQueue({ store, clock, queueProblem }: Machine): Promi
   const found = `${count} deliveries wait, due work for ${Math.round(late / 1000)} s; ${paused} destinations paused, ${held} held`;
   const problem = queueProblem();
   if (problem !== undefined) {
-    return [
-      check('queue', { status: 'failed', found: problem, advice: 'See the log; postern queue list shows what waits.' }),
-    ];
+    return { status: 'failed', found: problem, advice: 'See the log; postern queue list shows what waits.' };
   }
   if (late > LONG_DUE) {
     const advice = 'More comes in than leaves: see postern queue list, delivery.concurrency, and the machine’s load.';
-    return [check('queue', { status: 'failed', found, advice })];
+    return { status: 'failed', found, advice };
   }
   const advice = 'postern queue release lets mail to a destination go on.';
-  return [check('queue', { status: held > 0 ? 'warning' : 'ok', found, advice })];
+  return { status: held > 0 ? 'warning' : 'ok', found, advice };
 }
 
 /** A question that any resolver can answer (RFC 6761 §6.5: example.com is always there). */
-export async function checkResolver({ resolver, snapshot }: Machine): Promise<Check[]> {
+export async function checkResolver({ resolver, snapshot }: Machine): Promise<Results> {
   const { servers } = snapshot().server.dns;
   const where = servers.length === 0 ? 'the system’s resolver' : servers.join(', ');
   const answer = await resolver.mx('example.com');
-  if (answer.kind !== 'failed') return [check('resolver', { status: 'ok', found: `${where} answers` })];
+  if (answer.kind !== 'failed') return { status: 'ok', found: `${where} answers` };
   const advice = 'Nothing is delivered or verified without DNS: name resolvers that answer in dns.servers.';
-  return [check('resolver', { status: 'failed', found: `${where}: ${answer.reason}`, advice })];
+  return { status: 'failed', found: `${where}: ${answer.reason}`, advice };
 }
 
 /** Those whose records have broken. */
-export async function checkDomains({ store, snapshot }: Machine): Promise<Check[]> {
+export async function checkDomains({ store, snapshot }: Machine): Promise<Results> {
   const { claims } = snapshot();
   const names = new Set([...claims.values()].map(({ name }) => name));
   const rows = (await allDomains(store)).filter(({ name, project }) => names.has(name) && project !== '');
@@ -107,19 +103,19 @@ export async function checkDomains({ store, snapshot }: Machine): Promise<Check[
   const named = broken.slice(0, MOST_NAMED).map(({ name, status }) => `${name} is ${status}`);
   const found = [`${verified} of ${rows.length} verified`, ...named].join(', ');
   const advice = 'postern domains status shows what their DNS lacks; mail of failed ones is held.';
-  return [check('domains', { status: broken.length === 0 ? 'ok' : 'warning', found, advice })];
+  return { status: broken.length === 0 ? 'ok' : 'warning', found, advice };
 }
 
 /** What a reload refused or put off, and what the limits contradict. */
-export function checkConfiguration({ snapshot }: Machine): Promise<Check[]> {
+export function checkConfiguration({ snapshot }: Machine): Results {
   const { problems, server } = snapshot();
   const doubts = checkServer(server).map(({ path, message }) => `${path.join('.')} ${message}`);
   const where = 'postern config check names file and line.';
-  const checks = [
+  const results = [
     ...problems.map((found) => ({ found, advice: `The last good configuration is in force. ${where}` })),
     ...doubts.map((found) => ({ found, advice: where })),
-  ].map((words) => check('configuration', { status: 'warning', ...words }));
-  return Promise.resolve(checks.length > 0 ? checks : [check('configuration', { status: 'ok', found: 'is in force' })]);
+  ].map((words): Result => ({ status: 'warning', ...words }));
+  return results.length > 0 ? results : { status: 'ok', found: 'is in force' };
 }
 
 function inGigabytes(bytes: number): string {

@@ -3,10 +3,10 @@ import type { ServerConfig } from '../config/schema.ts';
 import { isPublicAddress } from '../dns/networks.ts';
 import type { Resolver } from '../dns/resolver.ts';
 import type { Clock } from '../lib/clock.ts';
-import { findRoute, type NextHop } from '../smtp-client/route.ts';
+import { findRoute } from '../smtp-client/route.ts';
 import { openSession } from '../smtp-client/session.ts';
 import { TIMEOUTS } from '../smtp-client/wire.ts';
-import { check, type Check } from './check.ts';
+import type { Results } from './check.ts';
 
 export interface WayOut {
   readonly resolver: Resolver;
@@ -26,24 +26,24 @@ const STEP_MS = 8000;
 const PATIENCE = { ...TIMEOUTS, connect: STEP_MS, greeting: STEP_MS, command: STEP_MS, tls: STEP_MS };
 
 /** Tries `target` (`host` or `host:port`), else the smarthost, else the MX hosts of well-known domains. */
-export async function checkPort25(out: WayOut, target: string | undefined): Promise<Check[]> {
+export async function checkPort25(out: WayOut, target: string | undefined): Promise<Results> {
   const { relay } = out.config.delivery;
   const [first = ''] = WELL_KNOWN;
   const isSmarthost = target === undefined && relay !== null;
   const destinations = target !== undefined ? [target] : isSmarthost ? [first] : WELL_KNOWN;
   const tried = await Promise.all(destinations.map((destination) => attempt(destination, out, target)));
   const opened = tried.find(({ state }) => state === 'opened');
-  if (opened !== undefined) return [check('port_25', { status: 'ok', found: opened.words })];
+  if (opened !== undefined) return { status: 'ok', found: opened.words };
   const found = tried.map(({ words }) => words).join('; ');
   // A smarthost that cannot be found lets nothing out; of the others that says nothing about the port.
   if (!isSmarthost && tried.every(({ state }) => state === 'untried')) {
     const advice = 'No mail server was tried: name one that DNS knows (--port25), or look again when DNS answers.';
-    return [check('port_25', { status: 'unknown', found, advice })];
+    return { status: 'unknown', found, advice };
   }
   const advice = isSmarthost
     ? 'See whether delivery.relay names the right host, port and password.'
     : 'Ask the provider of this machine to open port 25 out, or name a smarthost in delivery.relay.';
-  return [check('port_25', { status: 'failed', found, advice })];
+  return { status: 'failed', found, advice };
 }
 
 async function attempt(destination: string, out: WayOut, target: string | undefined): Promise<Tried> {
@@ -57,31 +57,27 @@ async function attempt(destination: string, out: WayOut, target: string | undefi
   if (host === undefined || address === undefined) {
     return { state: 'closed', words: `${destination} is on a private network (delivery.allow_private_networks)` };
   }
-  return open(route.nextHop, { host: host.name, address }, out);
+  const { nextHop } = route;
+  const opened = await openSession(
+    { host: host.name, address },
+    {
+      nextHop,
+      hostname: config.server.hostname,
+      timeouts: PATIENCE,
+      pressed: () => false,
+      monotonic: () => out.clock.monotonic(),
+      brokenTls: new Set(),
+      onWire: () => undefined,
+    },
+  );
+  const place = `${host.name} (${address}), port ${nextHop.port}`;
+  if (opened.kind === 'failed') return { state: 'closed', words: `${place}: ${opened.reply}` };
+  opened.session.wire.quit();
+  return { state: 'opened', words: `${place} talks to us${opened.session.wire.tls === null ? '' : ', encrypted'}` };
 }
 
 function routedTo(target: string, config: ServerConfig): ServerConfig {
   const { delivery } = config;
   const value = /^(\[.*\]|[^:]*):\d+$/.test(target) ? target : `${target}:${delivery.port}`;
   return { ...config, delivery: { ...delivery, routes: { [target]: value } } };
-}
-
-async function open(
-  nextHop: NextHop,
-  target: { host: string; address: string },
-  { clock, config }: WayOut,
-): Promise<Tried> {
-  const opened = await openSession(target, {
-    nextHop,
-    hostname: config.server.hostname,
-    timeouts: PATIENCE,
-    pressed: () => false,
-    monotonic: () => clock.monotonic(),
-    brokenTls: new Set(),
-    onWire: () => undefined,
-  });
-  const place = `${target.host} (${target.address}), port ${nextHop.port}`;
-  if (opened.kind === 'failed') return { state: 'closed', words: `${place}: ${opened.reply}` };
-  opened.session.wire.quit();
-  return { state: 'opened', words: `${place} talks to us${opened.session.wire.tls === null ? '' : ', encrypted'}` };
 }

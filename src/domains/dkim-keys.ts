@@ -7,7 +7,7 @@
 import { createHash, createPrivateKey } from 'node:crypto';
 import type { Domain } from '../config/snapshot.ts';
 import type { RecordsWanted } from '../dns/records.ts';
-import { generateDkimKey, type DkimAlgorithm, type SigningKey } from '../mail/dkim.ts';
+import { generateDkimKey, type DkimAlgorithm, type KeysOf, type SigningKey } from '../mail/dkim.ts';
 import {
   dkimKeysOf,
   forgetKey,
@@ -16,15 +16,11 @@ import {
   activeKeysOf,
   signingKeysOf,
 } from '../store/dkim-keys.ts';
-
 import { OPERATOR } from '../store/tenants.ts';
 import type { DkimKeyRow } from '../store/tables.ts';
 import type { Statement } from '../store/statement.ts';
 import type { Store } from '../store/store.ts';
-
 import { environmentOf, accountOf } from '../lib/ids.ts';
-
-import { selectorOf } from './states.ts';
 import type { Clock } from '../lib/clock.ts';
 import { Recent } from '../lib/lru.ts';
 
@@ -43,9 +39,6 @@ export interface WantedKey {
   readonly base: string;
 }
 
-/** The selector of the server's own key. */
-const HOST_SELECTOR = 'postern';
-
 /** Who owns the keys of a claim. */
 export function claimOwner({ name, project, config }: Domain): KeyOwner {
   const { selector, algorithms } = config.dkim;
@@ -53,12 +46,20 @@ export function claimOwner({ name, project, config }: Domain): KeyOwner {
   return { domain: name, tenant: project.tenant, wanted, isHost: false };
 }
 
+/** Letters of a label at most (RFC 1035 §2.3.4). */
+const LABEL = 63;
+
+/** The selector of each algorithm's key: the configured one for RSA, a sibling for Ed25519. */
+export function selectorOf(selector: string, algorithm: 'rsa' | 'ed25519'): string {
+  return algorithm === 'rsa' ? selector : `${selector.slice(0, LABEL - 8)}-ed25519`;
+}
+
 /** Who owns the keys of the server itself. */
 export function hostOwner(hostname: string): KeyOwner {
   return {
     domain: hostname,
     tenant: OPERATOR,
-    wanted: [{ algorithm: 'rsa', base: HOST_SELECTOR }],
+    wanted: [{ algorithm: 'rsa', base: 'postern' }],
     isHost: true,
   };
 }
@@ -148,30 +149,24 @@ export async function makeKey({ domain, tenant }: KeyOwner, unmade: Unmade, now:
 }
 
 /** The configured selector; one of the tenant's own where another key has it. */
-function firstSelector({ tenant }: KeyOwner, base: string, keys: readonly DkimKeyName[]): string {
+function firstSelector({ tenant }: KeyOwner, base: string, keys: readonly Selected[]): string {
   const own = `${base.slice(0, 56)}-${createHash('sha256').update(tenant).digest('hex').slice(0, 6)}`;
   // The usual name is for the live domain, whenever that comes.
-  const names = environmentOf(tenant) === 'test' ? [own] : [base, own];
-  return freeSelector(names, keys);
+  return freeSelector(environmentOf(tenant) === 'test' ? [] : [base], own, keys);
 }
 
 /** The selector of a key that is made at `now` to follow another, such as `postern-20261122`. */
 export function nextSelector(base: string, keys: readonly Selected[], now: number): string {
-  const dated = `${base.slice(0, 48)}-${dayOf(now).replaceAll('-', '')}`;
-  return freeSelector([dated], keys);
+  return freeSelector([], `${base.slice(0, 48)}-${dayOf(now).replaceAll('-', '')}`, keys);
 }
 
 type Selected = Pick<DkimKeyName, 'selector'>;
 
-/** The first of these that no key has, else the last with a number. */
-function freeSelector(names: readonly string[], keys: readonly Selected[]): string {
+/** The first of these and the last one that no key has, else the last with a number. */
+function freeSelector(names: readonly string[], last: string, keys: readonly Selected[]): string {
   const taken = new Set(keys.map(({ selector }) => selector));
-  const free = names.find((name) => !taken.has(name));
-  for (let number = 2; free === undefined; number++) {
-    const numbered = `${names.at(-1)?.slice(0, 58)}-${number}`;
-    if (!taken.has(numbered)) return numbered;
-  }
-  return free;
+  const numbered = keys.map((_, i) => `${last.slice(0, 58)}-${i + 2}`);
+  return [...names, last, ...numbered].find((name) => !taken.has(name)) ?? last;
 }
 
 /** A key that was made or rotated signs within this time, in every daemon. */
@@ -179,12 +174,9 @@ export const KEYS_FRESH_MS = 60_000;
 const DOMAINS = 1000;
 
 /**
- * The keys that sign a tenant's mail of a domain; none where it has none, or DNS never said that the domain is its own.
- * Whoever's mail is from the server's host name, the server signs it.
+ * Keys from the store: a domain has none where it made none, or DNS never said that it is the tenant's own. Whoever's mail is
+ * from the server's host name, the server signs it.
  */
-export type KeysOf = (domain: string, tenant: string) => Promise<readonly SigningKey[]>;
-
-/** Keys from the store. */
 export function createKeyring({
   store,
   clock,
@@ -192,7 +184,8 @@ export function createKeyring({
 }: {
   readonly store: Store;
   readonly clock: Clock;
-  /** `server.hostname` */ readonly hostname: () => string;
+  /** `server.hostname` */
+  readonly hostname: () => string;
 }): KeysOf {
   const known = new Recent<{ readonly until: number; readonly keys: readonly SigningKey[] }>(DOMAINS);
 

@@ -6,8 +6,7 @@
  * notices, however many daemons check.
  */
 import { randomBytes } from 'node:crypto';
-import { type Snapshot, claimKey, type Domain } from '../config/snapshot.ts';
-import type { Project } from '../config/forms.ts';
+import { type Snapshot, claimKey, type Domain, type Project } from '../config/snapshot.ts';
 import { type CheckedRecord, checkDomain, type CheckWorld } from '../dns/check.ts';
 import { parseAddress } from '../lib/addresses.ts';
 import { OPERATOR, findTenant } from '../store/tenants.ts';
@@ -44,45 +43,39 @@ import { advanceKeys, rotateKeys } from './rotation.ts';
 import { dkimKeyNames } from '../store/dkim-keys.ts';
 import { findProject } from '../store/projects.ts';
 
-export interface Broken {
+/** A change of state, and what DNS holds. */
+interface Change {
   readonly name: string;
   readonly tenant: string;
   readonly project: Project;
-  readonly status: 'degraded' | 'failed';
+  readonly status: 'verified' | 'degraded' | 'failed';
   readonly records: readonly CheckedRecord[];
 }
 
 /** One letter to the owner (`project.owner`, else the tenant's address) and one to the operator, who may be the same. */
-async function lettersAbout(broken: Broken, store: Store, { server }: Snapshot): Promise<Letter[]> {
-  const { tenant, project } = broken;
+async function lettersAbout(change: Change, store: Store, { server }: Snapshot): Promise<Letter[]> {
+  const { tenant, project } = change;
   const owner = project.config.project.owner ?? (await findTenant(store, tenant))?.email;
   const { operator } = server.server;
-  const words = wordsFor(broken, server.dns.grace);
-  return [
-    ...(owner === undefined || owner === operator || parseAddress(owner) === undefined
-      ? []
-      : [{ ...words, tenant, to: owner }]),
-    { ...words, tenant: OPERATOR, to: operator },
-  ];
+  const words = wordsFor(change, server.dns.grace);
+  const isOther = owner !== undefined && owner !== operator && parseAddress(owner) !== undefined;
+  return [...(isOther ? [{ ...words, tenant, to: owner }] : []), { ...words, tenant: OPERATOR, to: operator }];
 }
 
 const HOUR = 3_600_000;
 
-function wordsFor({ name, status, records }: Broken, grace: number): Pick<Letter, 'subject' | 'text'> {
+function wordsFor({ name, status, records }: Change, grace: number): Pick<Letter, 'subject' | 'text'> {
   const wrong = records.filter((record) => record.required && record.status !== 'ok').map(describe);
   const list = `These records are not as they must be:\n\n${wrong.join('\n\n')}\n`;
-  switch (status) {
-    case 'degraded':
-      return {
+  return status === 'degraded'
+    ? {
         subject: `The DNS records of ${name} are no longer right`,
         text: `${list}\nNothing is lost: ${name} goes on working for ${Math.round(grace / HOUR)} hours from now. Please put the records right within that time; after it, mail of ${name} is held until they are.\n`,
-      };
-    case 'failed':
-      return {
+      }
+    : {
         subject: `Mail of ${name} is held: its DNS records are wrong`,
         text: `${list}\nThe forms of ${name} still accept what visitors send, and nothing of it is lost: the mail waits, and goes out as soon as the records are right again.\n`,
       };
-  }
 }
 
 function describe({ type, name, value, found, problem }: CheckedRecord): string {
@@ -116,9 +109,9 @@ export interface Domains {
   rotateKeys(name: string, tenant?: string): Promise<DomainReport | undefined>;
   /** Makes the tenant the owner, whoever was, and checks its records; undefined where it has no such domain. */
   move(name: string, tenant: string): Promise<DomainReport | undefined>;
-  /** Makes rows and keys for what the snapshot names and is new, and notes what it names no more. */
+  /** Makes rows and keys for what the snapshot names and is new, and releases what it names no more. */
   adopt(): Promise<void>;
-  /** Checks every domain whose check is due. */
+  /** Checks every domain whose check is due, the longest overdue first. */
   checkDue(): Promise<void>;
 }
 
@@ -132,12 +125,71 @@ interface Claim {
   readonly row: DomainRow;
 }
 
+/** So often is a selector chosen anew that another tenant took meanwhile. */
+const MAX_TRIES = 3;
+
 /** The domains of the configuration, with the state that the store knows. */
 export function createDomains(options: DomainsOptions): Domains {
   const { store, resolver, clock, log, snapshot, letter, onTransition, fetchPolicy } = options;
-  const rows = createDomainRows({ store, clock, snapshot });
+  /** Of each claim, as it was last read or written. */
+  let rows = new Map<string, DomainRow>();
   /** Of checks, by domain: two at once would both see the same change. */
-  const turns = new Turns();
+  const checks = new Turns();
+  /** By claim: a key takes long to make, and is made once. */
+  const adoptions = new Turns();
+
+  async function adopt(): Promise<void> {
+    const read = (await allDomains(store)).map((row) => [claimKey(row.tenant, row.name), row] as const);
+    // What was committed here while it was read is newer.
+    const known = rows;
+    rows = new Map(read.map(([claim, row]) => [claim, newerOf(row, known.get(claim))]));
+    for (const [claim, { tenant, name, project }] of rows) {
+      if (!(await isAbandoned({ tenant, name, project }))) continue;
+      await store.write([releaseDomain({ tenant, name, project })]);
+      rows.delete(claim);
+    }
+    const keys = Map.groupBy(await dkimKeyNames(store), ({ domain }) => domain);
+    for (const domain of snapshot().claims.values())
+      if (!isClaimed(domain) || !hasKeys(domain, keys.get(domain.name) ?? [])) await adopted(domain);
+  }
+
+  function isClaimed(domain: Domain): boolean {
+    return rows.get(keyOf(domain))?.project === domain.project.slug;
+  }
+
+  /** Whether its project claims the domain no more. Of another revision than the one in force the snapshot says nothing. */
+  async function isAbandoned({ tenant, name, project: slug }: Claimed): Promise<boolean> {
+    const { claims, unavailable, projects } = snapshot();
+    if (slug === '' || claims.has(claimKey(tenant, name)) || unavailable.has(name)) return false;
+    const project = await findProject(store, tenant, slug);
+    return (
+      project === undefined ||
+      projects.some((one) => one.tenant === tenant && one.slug === slug && one.revision === project.revision)
+    );
+  }
+
+  /** The row of a claim, made where there is none. */
+  async function adopted(domain: Domain): Promise<DomainRow | undefined> {
+    await adoptions.run(keyOf(domain), () => make(domain));
+    return rows.get(keyOf(domain));
+  }
+
+  async function make(domain: Domain): Promise<void> {
+    const { tenant, slug: project } = domain.project;
+    const { name } = domain;
+    const now = clock.now();
+    const token = randomBytes(16).toString('hex');
+    const row = { tenant, name, project, token, status: 'pending', next_check_at: now, created_at: now } as const;
+    for (let tries = 1; ; tries++) {
+      const unit = [...(isClaimed(domain) ? [] : [insertDomain(row)]), ...(await missingKeys(store, domain, now))];
+      if (unit.length === 0) return;
+      // The last time it fails as it does.
+      if (tries === MAX_TRIES) await store.write(unit);
+      else if ((await writeIfMet(store, unit)) === undefined) continue;
+      break;
+    }
+    await readAgain({ tenant, name });
+  }
 
   function domainOf(name: string, tenant: string | undefined): Domain | undefined {
     const { domains, claims } = snapshot();
@@ -147,7 +199,7 @@ export function createDomains(options: DomainsOptions): Domains {
   async function claimOf(name: string, tenant: string | undefined): Promise<Claim | undefined> {
     const domain = domainOf(name, tenant);
     if (domain === undefined) return undefined;
-    const row = await rows.adopted(domain);
+    const row = await adopted(domain);
     return row && { domain, row };
   }
 
@@ -164,7 +216,7 @@ export function createDomains(options: DomainsOptions): Domains {
 
   /** One check of a name at a time, whoever claims it. */
   function check(name: string, tenant?: string): Promise<DomainReport | undefined> {
-    return turns.run(name, () => checkOnce(name, tenant));
+    return checks.run(name, () => checkOnce(name, tenant));
   }
 
   async function checkOnce(name: string, tenant: string | undefined): Promise<DomainReport | undefined> {
@@ -236,7 +288,7 @@ export function createDomains(options: DomainsOptions): Domains {
       }
     } else if ((await writeIfMet(store, [update, ...notices])) === undefined) return readAgain(row);
     const next = { ...row, ...checked, next_check_at };
-    rows.put(next);
+    rows.set(claimKey(tenant, name), next);
     if (changed === undefined) {
       log.debug('domain.checked', { domain: name, status: state.status, verdict });
       return next;
@@ -246,16 +298,16 @@ export function createDomains(options: DomainsOptions): Domains {
     return next;
   }
 
-  async function readAgain({ tenant, name }: Pick<DomainRow, 'tenant' | 'name'>): Promise<DomainRow | undefined> {
+  async function readAgain({ tenant, name }: Omit<Claimed, 'project'>): Promise<DomainRow | undefined> {
     const row = await findDomain(store, tenant, name);
-    if (row !== undefined) rows.put(row);
+    if (row !== undefined) rows.set(claimKey(tenant, name), row);
     return row;
   }
 
   /** Takes one after the other off the list. */
-  async function checkEach(due: Domain[]): Promise<void> {
-    for (let domain = due.shift(); domain !== undefined; domain = due.shift()) {
-      const { name, project } = domain;
+  async function checkEach(due: { domain: Domain }[]): Promise<void> {
+    for (let next = due.shift(); next !== undefined; next = due.shift()) {
+      const { name, project } = next.domain;
       await check(name, project.tenant).catch((error: unknown) =>
         log.error('domain.check_failed', { domain: name, ...errorFields(error) }),
       );
@@ -263,12 +315,11 @@ export function createDomains(options: DomainsOptions): Domains {
   }
 
   /** The event of a change, and the notices where it is a bad one. */
-  async function noticesOf({ status, ...change }: Change): Promise<readonly Statement[]> {
-    const { name: domain, tenant, records } = change;
+  async function noticesOf(change: Change): Promise<readonly Statement[]> {
+    const { name: domain, tenant, status, records } = change;
     const event = recordEvent({ type: `domain.${status}`, tenant, at: clock.now(), domain, data: { records } });
     if (status === 'verified') return [event];
-    const letters = await lettersAbout({ ...change, status }, store, snapshot());
-    return [event, ...letters.flatMap(letter)];
+    return [event, ...(await lettersAbout(change, store, snapshot())).flatMap(letter)];
   }
 
   async function report(name: string, tenant?: string): Promise<DomainReport | undefined> {
@@ -278,9 +329,9 @@ export function createDomains(options: DomainsOptions): Domains {
   }
 
   return {
-    status: (name) => {
+    status(name) {
       const domain = domainOf(name, undefined);
-      return domain && rows.get(domain)?.status;
+      return domain && rows.get(keyOf(domain))?.status;
     },
     report,
     check,
@@ -301,20 +352,25 @@ export function createDomains(options: DomainsOptions): Domains {
       const whose = { tenant, name };
       await store.write([lockDomain(whose), endOtherOwnership(whose), ownDomain({ ...whose, at: clock.now() })]);
       log.warn('domain.moved', { domain: name, tenant });
-      await rows.adopt();
+      await adopt();
       await onTransition();
       return check(name, tenant);
     },
-    adopt: () => rows.adopt(),
+    adopt,
     async checkDue() {
-      await rows.adopt();
-      const due = rows.due().slice(0, MAX_DUE);
+      await adopt();
+      const now = clock.now();
+      const claims = [...snapshot().claims.values()].flatMap((domain) => {
+        const row = environmentOf(domain.project.tenant) === 'live' ? rows.get(keyOf(domain)) : undefined;
+        return row !== undefined && isDue(row, now) ? [{ domain, at: row.next_check_at }] : [];
+      });
+      const due = claims.sort((a, b) => a.at - b.at).slice(0, MAX_DUE);
       await Promise.all(Array.from({ length: SIDE_BY_SIDE }, () => checkEach(due)));
     },
   };
 }
 
-type Change = Omit<Broken, 'status'> & { readonly status: Broken['status'] | 'verified' };
+type Claimed = Pick<DomainRow, 'tenant' | 'name' | 'project'>;
 
 const OWNED_BY_OTHER = 'owned by another account';
 
@@ -345,109 +401,6 @@ function lastSeen(wanted: readonly DomainRecord[], last: readonly CheckedRecord[
 function readRecords({ records }: DomainRow): readonly CheckedRecord[] {
   // oxlint-disable-next-line typescript/no-unsafe-type-assertion -- nobody but the check of `domains` writes it
   return records === null ? [] : (JSON.parse(records) as CheckedRecord[]);
-}
-
-interface RowsParts {
-  readonly store: Store;
-  readonly clock: Clock;
-  readonly snapshot: () => Snapshot;
-}
-
-interface DomainRows {
-  /** The row of a claim as it was last read or written; undefined before it is adopted. */
-  get(domain: Domain): DomainRow | undefined;
-  /** Notes what a row is now. */
-  put(row: DomainRow): void;
-  /** The row of a claim, made where there is none. */
-  adopted(domain: Domain): Promise<DomainRow | undefined>;
-  /** Reads all rows again, adopts what the snapshot claims and is new, and releases what it claims no more. */
-  adopt(): Promise<void>;
-  /** The claims whose check is due, the longest overdue first. */
-  due(): Domain[];
-}
-
-/** So often is a selector chosen anew that another tenant took meanwhile. */
-const MAX_TRIES = 3;
-
-/** Rows that have not been read yet. */
-function createDomainRows({ store, clock, snapshot }: RowsParts): DomainRows {
-  let rows = new Map<string, DomainRow>();
-  /** By claim: a key takes long to make, and is made once. */
-  const turns = new Turns();
-
-  async function adopt(): Promise<void> {
-    const read = (await allDomains(store)).map((row) => [claimKey(row.tenant, row.name), row] as const);
-    // What was committed here while it was read is newer.
-    const known = rows;
-    rows = new Map(read.map(([claim, row]) => [claim, newerOf(row, known.get(claim))]));
-    for (const [claim, row] of rows) if (await isAbandoned(row)) await release(claim, row);
-    const keys = Map.groupBy(await dkimKeyNames(store), ({ domain }) => domain);
-    for (const domain of snapshot().claims.values())
-      if (!isClaimed(domain) || !hasKeys(domain, keys.get(domain.name) ?? [])) await adopted(domain);
-  }
-
-  function isClaimed(domain: Domain): boolean {
-    return rows.get(keyOf(domain))?.project === domain.project.slug;
-  }
-
-  /** Whether its project claims the domain no more. Of another revision than the one in force the snapshot says nothing. */
-  async function isAbandoned({ tenant, name, project: slug }: DomainRow): Promise<boolean> {
-    const { claims, unavailable, projects } = snapshot();
-    if (slug === '' || claims.has(claimKey(tenant, name)) || unavailable.has(name)) return false;
-    const project = await findProject(store, tenant, slug);
-    return (
-      project === undefined ||
-      projects.some((one) => one.tenant === tenant && one.slug === slug && one.revision === project.revision)
-    );
-  }
-
-  async function release(claim: string, { tenant, name, project }: DomainRow): Promise<void> {
-    await store.write([releaseDomain({ tenant, name, project })]);
-    rows.delete(claim);
-  }
-
-  async function adopted(domain: Domain): Promise<DomainRow | undefined> {
-    await turns.run(keyOf(domain), () => make(domain));
-    return rows.get(keyOf(domain));
-  }
-
-  async function make(domain: Domain): Promise<void> {
-    const { tenant, slug: project } = domain.project;
-    const { name } = domain;
-    const now = clock.now();
-    const token = randomBytes(16).toString('hex');
-    const row = { tenant, name, project, token, status: 'pending', next_check_at: now, created_at: now } as const;
-    for (let tries = 1; ; tries++) {
-      const unit = [...(isClaimed(domain) ? [] : [insertDomain(row)]), ...(await missingKeys(store, domain, now))];
-      if (unit.length === 0) return;
-      // The last time it fails as it does.
-      if (tries === MAX_TRIES) await store.write(unit);
-      else if ((await writeIfMet(store, unit)) === undefined) continue;
-      break;
-    }
-    const made = await findDomain(store, tenant, name);
-    if (made !== undefined) put(made);
-  }
-
-  function put(row: DomainRow): void {
-    rows.set(claimKey(row.tenant, row.name), row);
-  }
-
-  return {
-    get: (domain) => rows.get(keyOf(domain)),
-    put,
-    adopted,
-    adopt,
-    due() {
-      const now = clock.now();
-      const live = [...snapshot().claims.values()].filter(({ project }) => environmentOf(project.tenant) === 'live');
-      const due = live.flatMap((domain) => {
-        const row = rows.get(keyOf(domain));
-        return row !== undefined && isDue(row, now) ? [{ domain, at: row.next_check_at }] : [];
-      });
-      return due.sort((a, b) => a.at - b.at).map(({ domain }) => domain);
-    },
-  };
 }
 
 function newerOf(read: DomainRow, known: DomainRow = read): DomainRow {

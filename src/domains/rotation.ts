@@ -22,7 +22,6 @@ import {
 import { recordEvent, type EventType } from '../store/events.ts';
 import type { Statement } from '../store/statement.ts';
 import { type Store, writeIfMet } from '../store/store.ts';
-
 import type { DkimKeyRow } from '../store/tables.ts';
 import { OPERATOR } from '../store/tenants.ts';
 import {
@@ -35,9 +34,7 @@ import {
   hostOwner,
   publishedKeys,
 } from './dkim-keys.ts';
-
 import { claimKey, type Snapshot } from '../config/snapshot.ts';
-
 import { whenPublished } from './states.ts';
 
 export interface RotationParts {
@@ -170,14 +167,13 @@ async function commit(unit: readonly Statement[], { store }: AdvanceParts): Prom
   return (await writeIfMet(store, unit)) !== undefined;
 }
 
-interface Step {
-  readonly key: Pick<DkimKeyRow, 'selector' | 'algorithm'>;
-  readonly now: number;
-  /** Selectors of the keys that signed before. */
-  readonly replaces?: readonly string[];
-}
-
-function told(type: EventType, { domain, tenant }: KeyOwner, { key, now, ...more }: Step): Statement {
+/** The event of a step; `replaces` are the selectors of the keys that signed before. */
+function told(
+  type: EventType,
+  { domain, tenant }: KeyOwner,
+  step: { key: Pick<DkimKeyRow, 'selector' | 'algorithm'>; now: number; replaces?: readonly string[] },
+): Statement {
+  const { key, now, ...more } = step;
   const { selector, algorithm } = key;
   return recordEvent({ type, tenant, at: now, domain, data: { selector, algorithm, ...more } });
 }
@@ -207,11 +203,6 @@ export async function hostRecords(store: Store, hostname: string): Promise<Domai
   return (await publishedKeys(store, hostOwner(hostname))).map((key) => dkimRecord(hostname, key));
 }
 
-export interface HostKeysParts extends RotationParts {
-  readonly resolver: Resolver;
-  readonly snapshot: () => Snapshot;
-}
-
 export interface HostKeys {
   /** Makes the next key; false where a domain of the operator's has the host name, and its keys are rotated as any domain's. */
   rotate(): Promise<boolean>;
@@ -222,7 +213,9 @@ export interface HostKeys {
 }
 
 /** The rotation of the server's own keys; it does nothing where the operator's claim of the host name has them. */
-export function createHostKeys(parts: HostKeysParts): HostKeys {
+export function createHostKeys(
+  parts: RotationParts & { readonly resolver: Resolver; readonly snapshot: () => Snapshot },
+): HostKeys {
   const { clock, resolver, snapshot } = parts;
   /** On the monotonic clock: one that was ahead and is put right delays nothing. */
   let due = 0;

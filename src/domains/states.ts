@@ -1,5 +1,5 @@
 /** The states of a domain, and what moves it from one to the other. */
-import type { DomainRow, DomainStatus } from '../store/tables.ts';
+import type { DomainRow } from '../store/tables.ts';
 
 /** What the required records say: right, broken, or DNS did not answer. */
 export type RecordsVerdict = 'ok' | 'broken' | 'unknown';
@@ -22,11 +22,8 @@ export function nextState(
   if (verdict === 'ok') return { status: 'verified', verified_at: verified_at ?? now, broken_at: null };
   if (status === 'pending') return { status, verified_at, broken_at: null };
   const since = Math.min(broken_at ?? now, now);
-  return { status: brokenFor(status, now - since, grace), verified_at, broken_at: since };
-}
-
-function brokenFor(status: DomainStatus, age: number, grace: number): DomainStatus {
-  return status === 'failed' || age >= grace ? 'failed' : 'degraded';
+  const isFailed = status === 'failed' || now - since >= grace;
+  return { status: isFailed ? 'failed' : 'degraded', verified_at, broken_at: since };
 }
 
 /** So far apart the clocks of two daemons may be, ms. */
@@ -54,15 +51,10 @@ export function nextCheck(
   return times.keySince === undefined ? due : Math.min(due, whenPublished(times.keySince, times));
 }
 
-interface Times {
-  readonly now: number;
-  readonly recheck: number;
-}
-
 function whenDue(
   { status, created_at }: Pick<DomainRow, 'status' | 'created_at'>,
   verdict: RecordsVerdict,
-  { now, recheck }: Times,
+  { now, recheck }: { now: number; recheck: number },
 ): number {
   // A claim is as old as its last making: who makes it again is asked soon.
   if (status === 'pending') return whenPublished(created_at, { now, recheck });
@@ -72,14 +64,6 @@ function whenDue(
 }
 
 /** When to look again for what its owner has been asked to publish since then, ms. */
-export function whenPublished(since: number, { now, recheck }: Times): number {
+export function whenPublished(since: number, { now, recheck }: { now: number; recheck: number }): number {
   return now + Math.min(recheck, Math.max(20_000, Math.floor((now - since) / 10)));
-}
-
-/** Letters of a label at most (RFC 1035 §2.3.4). */
-const LABEL = 63;
-
-/** The selector of each algorithm's key: the configured one for RSA, a sibling for Ed25519. */
-export function selectorOf(selector: string, algorithm: 'rsa' | 'ed25519'): string {
-  return algorithm === 'rsa' ? selector : `${selector.slice(0, LABEL - 8)}-ed25519`;
 }

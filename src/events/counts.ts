@@ -21,7 +21,6 @@ import {
 } from '../store/analytics.ts';
 import type { Store } from '../store/store.ts';
 import type { EventRow, EventCountRow } from '../store/tables.ts';
-
 import type { ServerConfig } from '../config/schema.ts';
 import { firstId, timeOfId } from '../lib/ids.ts';
 import { forgetEvents } from '../store/events.ts';
@@ -109,28 +108,27 @@ export function createEventCounts({ store, clock }: { store: Store; clock: Clock
   return {
     rollUp,
     async *of(tenant, { from, until }, { type, form, domains } = {}) {
-      function matches(row: Omit<Counted, keyof Span>): boolean {
-        return (
-          (type ?? row.type) === row.type && (form ?? row.form) === row.form && domains?.includes(row.domain) !== false
-        );
-      }
       await rollUp();
       const first = (await firstCountedHour(store, tenant)) ?? counted;
-      const known = { from: Math.max(from, first), until: Math.min(until, clock.now() + 1) };
-      for await (const slice of slices(known)) {
+      for await (const slice of slices({ from: Math.max(from, first), until: Math.min(until, clock.now() + 1) })) {
         const { from, until } = slice;
         const rows = slice.live
-          ? (await eventsOf(store, tenant, slice)).map((row) => ({ ...row, from, until }))
-          : (await hoursOf(store, tenant, slice)).map(({ hour, ...row }) => {
+          ? (await eventsOf(store, tenant, from, until)).map((row) => ({ ...row, from, until }))
+          : (await hoursOf(store, tenant, from, until)).map(({ hour, ...row }) => {
               return { ...row, from: hour, until: hour + HOUR };
             });
-        yield rows.filter(matches);
+        yield rows.filter(
+          (row) =>
+            (type ?? row.type) === row.type &&
+            (form ?? row.form) === row.form &&
+            domains?.includes(row.domain) !== false,
+        );
       }
     },
     async *ofAll({ from, until }) {
       await rollUp();
       for await (const slice of slices({ from, until: Math.min(until, clock.now() + 1) })) {
-        yield await (slice.live ? eventsOfAll(store, slice) : hoursOfAll(store, slice));
+        yield await (slice.live ? eventsOfAll(store, slice) : hoursOfAll(store, slice.from, slice.until));
       }
     },
   };
@@ -145,17 +143,13 @@ function hourOf(at: number): number {
 const BATCH = 1000;
 
 /** Forgets whole hours of events that are older than the configuration keeps them; their counts stay. */
-export async function forgetOldEvents({
-  store,
-  clock,
-  counts,
-  config,
-}: {
+export async function forgetOldEvents(services: {
   readonly store: Store;
   readonly clock: Clock;
   readonly counts: Pick<EventCounts, 'rollUp'>;
   readonly config: () => { readonly retention: Pick<ServerConfig['retention'], 'events'> };
 }): Promise<void> {
+  const { store, clock, counts, config } = services;
   await counts.rollUp();
   const before = firstId('evt', hourOf(clock.now() - config().retention.events));
   for (let gone = BATCH; gone === BATCH;) {

@@ -3,7 +3,7 @@ import { STATUS_CODES } from 'node:http';
 import { createHmac, randomBytes } from 'node:crypto';
 import { z } from 'zod';
 import type { HttpDoor } from '../dns/guarded-fetch.ts';
-import { cleanText } from '../mail/header-text.ts';
+import { cleanText } from '../mail/header.ts';
 import type { WebhookRow, EventRow, FileRow, SubmissionRow } from '../store/tables.ts';
 import { isoTime } from '../lib/clock.ts';
 
@@ -17,22 +17,19 @@ export interface Posted {
   readonly wait: number;
 }
 
-export interface Message {
-  /** The `webhook-id`: the same at every attempt. */
-  readonly id: string;
-  readonly body: string;
-}
-
 const MAX_RESULT_LENGTH = 500;
 const MAX_RETRY_AFTER_MS = 36_000_000;
 
-/** Posts it, signed at `now`; never rejects. */
+/** Posts the body, signed at `now`; never rejects. The `id` is its `webhook-id`: the same at every attempt. */
 export async function post(
   http: Pick<HttpDoor, 'request'>,
   webhook: Pick<WebhookRow, 'url' | 'secret' | 'old_secret' | 'old_secret_until'>,
-  { id, body, now }: Message & { readonly now: number },
+  { id, body, now }: { readonly id: string; readonly body: string; readonly now: number },
 ): Promise<Posted> {
   const timestamp = Math.floor(now / 1000);
+  const { secret, old_secret: old, old_secret_until: until } = webhook;
+  // And the one before it while receivers change over.
+  const secrets = old !== null && until !== null && until > now ? [secret, old] : [secret];
   const reply = await http.request({
     method: 'POST',
     url: webhook.url,
@@ -40,7 +37,7 @@ export async function post(
       'content-type': 'application/json',
       'webhook-id': id,
       'webhook-timestamp': String(timestamp),
-      'webhook-signature': signatures(secretsOf(webhook, now), { id, timestamp, body }),
+      'webhook-signature': signatures(secrets, { id, timestamp, body }),
     },
     body,
   });
@@ -64,14 +61,6 @@ function retryAfter(value: string | undefined, now: number): number {
   return Number.isNaN(wait) ? 0 : Math.min(Math.max(wait, 0), MAX_RETRY_AFTER_MS);
 }
 
-/** The secret, and the one before it while receivers change over. */
-function secretsOf(
-  { secret, old_secret, old_secret_until }: Pick<WebhookRow, 'secret' | 'old_secret' | 'old_secret_until'>,
-  now: number,
-): string[] {
-  return old_secret !== null && old_secret_until !== null && old_secret_until > now ? [secret, old_secret] : [secret];
-}
-
 function wordsOf(status: number, text: string): string {
   const line = `${status} ${STATUS_CODES[status] ?? ''}`.trim();
   if (status >= 300 && status < 400) return `${line}: redirects are not followed`;
@@ -81,14 +70,11 @@ function wordsOf(status: number, text: string): string {
 const data = z.record(z.string(), z.unknown());
 const fields = z.array(z.tuple([z.string(), z.union([z.string(), z.array(z.string())])]));
 
-/** What a visitor sent, for the events that tell of it. */
-export interface Sent {
-  readonly submission: Pick<SubmissionRow, 'id' | 'form' | 'fields'>;
-  readonly files: readonly FileRow[];
-}
-
 /** The body for an event, `{ type, timestamp, data }`, the same at every attempt; `sent` where it is about a submission that is still kept. */
-export function bodyOf(event: EventRow, sent: Sent | undefined): string {
+export function bodyOf(
+  event: EventRow,
+  sent: { submission: Pick<SubmissionRow, 'id' | 'form' | 'fields'>; files: readonly FileRow[] } | undefined,
+): string {
   const { id, type, created_at, form, submission, message, domain } = event;
   const ids = { form, submission, message, domain };
   return JSON.stringify({
@@ -98,7 +84,12 @@ export function bodyOf(event: EventRow, sent: Sent | undefined): string {
       event: id,
       ...Object.fromEntries(Object.entries(ids).filter(([, value]) => value !== null)),
       ...data.parse(JSON.parse(event.data)),
-      ...(sent === undefined ? {} : content(sent)),
+      ...(sent && {
+        id: sent.submission.id,
+        form: sent.submission.form,
+        fields: Object.fromEntries(fields.parse(JSON.parse(sent.submission.fields))),
+        files: sent.files.map(({ field, filename, content_type, size }) => ({ field, filename, content_type, size })),
+      }),
     },
   });
 }
@@ -108,15 +99,6 @@ export function testBody(webhook: string, now: number): string {
   return JSON.stringify({ type: 'webhook.test', timestamp: isoTime(now), data: { webhook } });
 }
 
-function content({ submission, files }: Sent): object {
-  return {
-    id: submission.id,
-    form: submission.form,
-    fields: Object.fromEntries(fields.parse(JSON.parse(submission.fields))),
-    files: files.map(({ field, filename, content_type, size }) => ({ field, filename, content_type, size })),
-  };
-}
-
 const PREFIX = 'whsec_';
 
 /** A new secret: `whsec_` and 32 random bytes in base64. */
@@ -124,15 +106,11 @@ export function newSecret(): string {
   return PREFIX + randomBytes(32).toString('base64');
 }
 
-export interface Signed {
-  readonly id: string;
-  /** Seconds since the epoch. */
-  readonly timestamp: number;
-  readonly body: string;
-}
-
-/** `webhook-signature`: one `v1,…` for each secret, so that a receiver may know any of them. */
-export function signatures(secrets: readonly string[], { id, timestamp, body }: Signed): string {
+/** `webhook-signature`: one `v1,…` for each secret, so that a receiver may know any of them; `timestamp` in seconds. */
+export function signatures(
+  secrets: readonly string[],
+  { id, timestamp, body }: { readonly id: string; readonly timestamp: number; readonly body: string },
+): string {
   return secrets
     .map((secret) => {
       const key = Buffer.from(secret.slice(PREFIX.length), 'base64');

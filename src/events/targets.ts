@@ -4,7 +4,6 @@
  */
 import { z } from 'zod';
 import type { Snapshot } from '../config/snapshot.ts';
-import type { Project } from '../config/forms.ts';
 import type { Clock } from '../lib/clock.ts';
 import { PUBLIC_EVENTS, type PublicEvent } from '../lib/event-types.ts';
 import { newId } from '../lib/ids.ts';
@@ -51,8 +50,9 @@ export function scopeOf({ tenant, project, form }: WebhookRow, snapshot: Snapsho
   if (form !== '') return { kind: 'form', form };
   const served = snapshot.projects.find((one) => one.slug === project && one.tenant === tenant);
   if (served === undefined) return undefined;
-  const { domains } = served.config;
-  return { kind: 'project', project, domains: Object.keys(domains), forms: collected(served).map(([form]) => form) };
+  const { domains, collections } = served.config;
+  const forms = formsOf(collections, 'c/').map(([form]) => form);
+  return { kind: 'project', project, domains: Object.keys(domains), forms };
 }
 
 /** The secret that its configuration gives it, if it does. */
@@ -102,29 +102,21 @@ function removed({ id, tenant, project }: WebhookRow, { projects, unread }: Snap
 }
 
 function wantedBy({ projects }: Snapshot): Wanted[] {
-  return projects.flatMap((project) => {
-    const { tenant, slug, config } = project;
+  return projects.flatMap(({ tenant, slug, config }) => {
     const own = config.webhooks.map(({ url, events, secret }) => ({ form: '', url, events, secret }));
-    const ofForms = [...ofDomains(project), ...collected(project)].flatMap(([form, { webhooks }]) =>
+    const ofForms = [...formsOf(config.domains), ...formsOf(config.collections, 'c/')].flatMap(([form, { webhooks }]) =>
       webhooks.map((url) => ({ form, url, events: [], secret: undefined })),
     );
     return [...own, ...ofForms].map((webhook) => ({ tenant, project: slug, ...webhook }));
   });
 }
 
-type Hooked = readonly (readonly [form: string, config: { readonly webhooks: readonly string[] }])[];
+type Forms = Readonly<Record<string, { readonly webhooks: readonly string[] }>>;
 
-/** Forms of its domains, by the ids that the API knows. */
-function ofDomains({ config }: Project): Hooked {
-  return Object.entries(config.domains).flatMap(([domain, { forms }]) =>
-    Object.entries(forms).map(([key, form]) => [`${domain}/${key}`, form] as const),
-  );
-}
-
-/** The same of its collections. */
-function collected({ config }: Project): Hooked {
-  return Object.entries(config.collections).flatMap(([name, { forms }]) =>
-    Object.entries(forms).map(([key, form]) => [`c/${name}/${key}`, form] as const),
+/** Forms of domains or (`c/`) collections, with the ids that the API knows. */
+function formsOf(places: Readonly<Record<string, { readonly forms: Forms }>>, prefix = '') {
+  return Object.entries(places).flatMap(([place, { forms }]) =>
+    Object.entries(forms).map(([key, form]) => [`${prefix}${place}/${key}`, form] as const),
   );
 }
 

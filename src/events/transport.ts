@@ -12,7 +12,7 @@ import { untouched, type Batch, type RecipientResult, type Result, type Transpor
 import { filesOf, findSubmission } from '../store/submissions.ts';
 import type { Statement } from '../store/statement.ts';
 import { findEventOf } from '../store/events.ts';
-import { UnmetError, type Store } from '../store/store.ts';
+import { writeIfMet, type Store } from '../store/store.ts';
 import type { WebhookRow, EventRow } from '../store/tables.ts';
 import { targetOfDelivery } from '../store/webhook-deliveries.ts';
 import { disableWebhook, noteFailure, noteSuccess } from '../store/webhooks.ts';
@@ -132,11 +132,9 @@ export function createWebhookTransport(options: WebhookTransportOptions): Transp
       await store.write([failed]);
       return;
     }
-    try {
-      const alert = await alertOwner(webhook, alertOf(webhook, reason));
-      await store.write([failed, ...alert, disableWebhook({ id, tenant, reason }, 1)]);
-    } catch (error) {
-      if (!(error instanceof UnmetError)) throw error;
+    const alert = await alertOwner(webhook, alertOf(webhook, reason));
+    const isDisabled = await writeIfMet(store, [failed, ...alert, disableWebhook({ id, tenant, reason }, 1)]);
+    if (isDisabled === undefined) {
       // Another attempt, or somebody, has disabled it meanwhile.
       await store.write([failed]);
       return;

@@ -9,8 +9,10 @@ export async function domainStep(name: string, tenant: string, { domains }: Expl
   if (report === undefined) return stops('domain', `${name} is not configured`, 'no project claims it');
   const found = `${name} of the project ${report.project} is ${report.status}`;
   switch (report.status) {
-    case 'verified':
-      return passes('domain', found, `its required records were found at the last check, ${timeOf(report)}`);
+    case 'verified': {
+      const at = report.checkedAt === null ? 'never' : isoTime(report.checkedAt);
+      return passes('domain', found, `its required records were found at the last check, ${at}`);
+    }
     case 'degraded':
       return warns('domain', found, `it works until dns.grace ends, but ${wrongRecords(report)}`);
     case 'failed':
@@ -45,10 +47,6 @@ function wrongRecords({ records }: DomainReport): string {
         `${type} ${name} is ${status}${problem === undefined ? '' : ` (${problem})`}`,
     )
     .join('; ');
-}
-
-function timeOf({ checkedAt }: DomainReport): string {
-  return checkedAt === null ? 'never' : isoTime(checkedAt);
 }
 
 /** Which keys sign mail of the tenant that is from `domain`. */

@@ -15,17 +15,15 @@ export function createExplain(given: ExplainParts): Explain {
     // As DNS stands now, not as it was remembered.
     const parts = { ...given, resolver: given.resolver.fresh() };
     const snapshot = parts.snapshot();
+    const { server, domains, unavailable } = snapshot;
     const id = parseFormId(what);
     const form = id && (await findFormById(id, snapshot, parts.store));
     if (form !== undefined) return { what, kind: 'form', steps: await formSteps(form, parts) };
-    if (what.toLowerCase() === 'postmaster') return { what, kind: 'inbound', steps: await inboundSteps(what, parts) };
     const address = parseAddress(what);
-    if (address === undefined) return undefined;
-    const { domain } = address;
-    const isOurs =
-      domain === snapshot.server.server.hostname || snapshot.domains.has(domain) || snapshot.unavailable.has(domain);
-    return isOurs
-      ? { what, kind: 'inbound', steps: await inboundSteps(what, parts) }
-      : { what, kind: 'outbound', steps: await outboundSteps({ address: address.address, mail: undefined }, parts) };
+    const domain = what.toLowerCase() === 'postmaster' ? server.server.hostname : address?.domain;
+    if (domain === undefined) return undefined;
+    if (address === undefined || domain === server.server.hostname || domains.has(domain) || unavailable.has(domain))
+      return { what, kind: 'inbound', steps: await inboundSteps(what, parts) };
+    return { what, kind: 'outbound', steps: await outboundSteps(address.address, undefined, parts) };
   };
 }

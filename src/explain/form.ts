@@ -1,6 +1,6 @@
 /** What becomes of a post to a form: who may, how often, what is judged, who gets it under whose name, and how it gets there. */
 import { isServed } from '../accounts/tenants.ts';
-import { namedRecipients, rateLimitOf, responsible, type Form, type Named } from '../config/forms.ts';
+import { namedRecipients, rateLimitOf, responsible, type Form, type Named } from '../config/snapshot.ts';
 import { senderAddress } from '../forms/form-mail.ts';
 import { isBuiltin } from '../templates/engine.ts';
 import { dkimStep, domainStep } from './domain.ts';
@@ -12,7 +12,7 @@ export async function formSteps(form: Form, parts: ExplainParts): Promise<Step[]
   const { tenant, to, domain } = form;
   const ofDomain = form.kind === 'domain' ? [await domainStep(domain, tenant, parts)] : [];
   const onward = await Promise.all(
-    to.map((address) => outboundSteps({ address, mail: { tenant, kind: 'notification' } }, parts)),
+    to.map((address) => outboundSteps(address, { tenant, kind: 'notification' }, parts)),
   );
   return [
     formStep(form),
@@ -78,9 +78,13 @@ function spamStep({ config }: Form): Step {
   );
 }
 
-function recipientsStep(form: Form, { snapshot }: ExplainParts): Step {
-  const { to } = form;
-  const { named, by } = whoAndWhy(form, snapshot().server);
+function recipientsStep({ kind, key, domain, config, project, to }: Form, { snapshot }: ExplainParts): Step {
+  const { server } = snapshot();
+  const place = kind === 'domain' ? project?.config.domains[domain] : undefined;
+  const { named, by }: Named =
+    project !== undefined && place !== undefined
+      ? namedRecipients(key, config, { name: domain, config: place, project, server })
+      : { named: to, by: config.to === undefined ? responsible(project, server).by : 'to' };
   const followed = named.some((address) => !to.includes(address))
     ? `, followed from ${named.join(', ')} through forwarding`
     : '';
@@ -96,37 +100,20 @@ const WHY: Readonly<Record<Named['by'], string>> = {
   operator: 'the form names nobody, and forwarding neither: server.operator gets it',
 };
 
-function whoAndWhy(
-  { kind, key, domain, config, project, to }: Form,
-  server: ReturnType<ExplainParts['snapshot']>['server'],
-): Named {
-  const place = kind === 'domain' ? project?.config.domains[domain] : undefined;
-  if (project !== undefined && place !== undefined) {
-    return namedRecipients(key, config, { name: domain, config: place, project, server });
-  }
-  return config.to === undefined ? { named: to, by: responsible(project, server).by } : { named: to, by: 'to' };
-}
-
 async function templateStep({ config, project }: Form, { revisionOf }: ExplainParts): Promise<Step> {
   const { template } = config;
-  if (project === undefined) {
-    return isBuiltin(template)
-      ? passes('template', template, 'built in')
-      : warns(
-          'template',
-          'default',
-          `forms created through the API have only the built-in templates, and ${template} is not one`,
-        );
-  }
-  const revision = await revisionOf(project.revision);
-  if (revision === undefined) return warns('template', 'default', `${project.revision} cannot be read`);
-  if (Object.hasOwn(revision.config.templates, template)) return passes('template', template, 'of the project');
+  const revision = project && (await revisionOf(project.revision));
+  if (project !== undefined && revision === undefined)
+    return warns('template', 'default', `${project.revision} cannot be read`);
+  if (revision !== undefined && Object.hasOwn(revision.config.templates, template))
+    return passes('template', template, 'of the project');
   if (isBuiltin(template)) return passes('template', template, 'built in');
-  return warns('template', 'default', `the project has no template ${template}`);
+  const lacking =
+    project === undefined ? 'a form created through the API has only the built-in ones' : 'not in the project';
+  return warns('template', 'default', `there is no template ${template}: ${lacking}`);
 }
 
-function acknowledgmentStep({ config }: Form): Step {
-  const { acknowledgment } = config;
+function acknowledgmentStep({ config: { acknowledgment } }: Form): Step {
   if (acknowledgment?.enabled !== true) return passes('acknowledgment', 'none', 'the form does not enable it');
   return passes(
     'acknowledgment',

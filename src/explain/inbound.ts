@@ -15,7 +15,7 @@ export async function inboundSteps(text: string, parts: ExplainParts): Promise<S
     ...(await placeSteps(text, parts)),
     decisionStep(decision),
     ...(decision.kind === 'forward' ? await forwardSteps(decision, parts) : []),
-    ...(decision.kind === 'srs' ? await outboundSteps({ address: decision.sender, mail: undefined }, parts) : []),
+    ...(decision.kind === 'srs' ? await outboundSteps(decision.sender, undefined, parts) : []),
   ];
 }
 
@@ -107,16 +107,14 @@ async function forwardSteps({ domain, tenant, targets }: Forwarded, parts: Expla
     ),
     await arcStep(host, parts),
   ];
-  const signed = inbound.from_rewrite === 'auto' ? [ifRewritten(await dkimStep(domain, tenant, parts))] : [];
+  // Under its author's name it keeps the author's signature, and gets none of ours.
+  const dkim = await dkimStep(domain, tenant, parts);
+  const signed =
+    inbound.from_rewrite === 'auto' ? [{ ...dkim, found: `where the From is rewritten, ${dkim.found}` }] : [];
   const onward = await Promise.all(
-    targets.map((address) => outboundSteps({ address, mail: { tenant, kind: 'forward' } }, parts)),
+    targets.map((address) => outboundSteps(address, { tenant, kind: 'forward' }, parts)),
   );
   return [...before, ...signed, ...onward.flat()];
-}
-
-/** Under its author’s name it keeps the author’s signature, and gets none of ours. */
-function ifRewritten(step: Step): Step {
-  return { ...step, found: `where the From is rewritten, ${step.found}` };
 }
 
 async function arcStep(hostname: string, { snapshot, keysOf }: ExplainParts): Promise<Step> {

@@ -1,27 +1,25 @@
 /** What becomes of mail to an address elsewhere: whether it may be sent, whether it is sent now, to which hosts, and how it went. */
 import { parseAddress } from '../lib/addresses.ts';
 import { isoTime } from '../lib/clock.ts';
-import { findRoute, routeRule, tlsPolicy, type Route, type NextHop } from '../smtp-client/route.ts';
 import { KINDS } from '../queue/worker.ts';
-
+import { findRoute, routeRule, tlsPolicy, type Route, type NextHop } from '../smtp-client/route.ts';
 import { recentAttemptsAt, recentAttemptsTo, type RecentAttempt } from '../store/deliveries.ts';
-
 import { recipientStatuses } from '../store/consents.ts';
 import { findDestination } from '../store/destinations.ts';
-import { findSuppression, suppressionsOf } from '../store/suppressions.ts';
-import type { MessageKind, SuppressionRow } from '../store/tables.ts';
+import { suppressionsOf } from '../store/suppressions.ts';
+import type { MessageKind } from '../store/tables.ts';
 import { type ExplainParts, passes, stops, warns, type Step } from './steps.ts';
 
 const SHOWN_ATTEMPTS = 5;
 
-export interface Recipient {
-  readonly address: string;
-  /** Whose mail of which kind; undefined: anybody's. */
-  readonly mail: { readonly tenant: string; readonly kind: MessageKind } | undefined;
+/** Whose mail of which kind. */
+interface Mail {
+  readonly tenant: string;
+  readonly kind: MessageKind;
 }
 
-/** The steps of mail to one recipient, from the suppression list to the last attempts. */
-export async function outboundSteps({ address, mail }: Recipient, parts: ExplainParts): Promise<Step[]> {
+/** The steps of mail to one recipient, from the suppression list to the last attempts; without `mail` of anybody's. */
+export async function outboundSteps(address: string, mail: Mail | undefined, parts: ExplainParts): Promise<Step[]> {
   const destination = parseAddress(address)?.domain;
   if (destination === undefined)
     return [stops('route', `${address} is not an address`, 'it cannot be read in one way')];
@@ -35,7 +33,7 @@ export async function outboundSteps({ address, mail }: Recipient, parts: Explain
   });
   const steps = [
     ...(mail === undefined || !KINDS[mail.kind].consent ? [] : [await consentStep(address, mail, parts)]),
-    mail === undefined ? await anybodysSuppression(address, parts) : await suppressionStep(address, mail, parts),
+    await suppressionStep(address, mail, parts),
     await destinationStep(destination, parts),
     routeStep(destination, route, parts),
     ...(route.kind === 'nextHop' ? [tlsStep(route.nextHop, attempts)] : []),
@@ -55,31 +53,20 @@ async function consentStep(address: string, { tenant }: { tenant: string }, { st
   }
 }
 
-async function suppressionStep(
-  address: string,
-  { tenant, kind }: { readonly tenant: string; readonly kind: MessageKind },
-  { store }: ExplainParts,
-): Promise<Step> {
-  const entry = await findSuppression(store, tenant, address);
-  if (entry === undefined) return passes('suppression', 'not on the suppression list', 'nothing is known against it');
-  const found = describe(entry);
-  return KINDS[kind].suppression
-    ? stops('suppression', found, 'mail of this kind is not sent to addresses on the list')
-    : warns('suppression', found, 'mail to the owner of a form is sent all the same');
-}
-
-async function anybodysSuppression(address: string, { store }: ExplainParts): Promise<Step> {
-  const entries = await suppressionsOf(store, address);
-  if (entries.length === 0) return passes('suppression', 'on no suppression list', 'nothing is known against it');
-  return warns(
-    'suppression',
-    entries.map(describe).join('; '),
-    'these accounts send it nothing but notifications of their own forms',
-  );
-}
-
-function describe({ tenant, reason, created_at }: SuppressionRow): string {
-  return `on the suppression list of ${tenant} since ${isoTime(created_at)} (${reason})`;
+async function suppressionStep(address: string, mail: Mail | undefined, { store }: ExplainParts): Promise<Step> {
+  const step = 'suppression';
+  const all = await suppressionsOf(store, address);
+  const entries = mail === undefined ? all : all.filter(({ tenant }) => tenant === mail.tenant);
+  if (entries.length === 0) return passes(step, 'not on the suppression list', 'nothing is known against it');
+  const found = entries
+    .map(({ tenant, reason, created_at: since }) => {
+      return `on the suppression list of ${tenant} since ${isoTime(since)} (${reason})`;
+    })
+    .join('; ');
+  if (mail === undefined) return warns(step, found, 'these accounts send it only notifications of their own forms');
+  return KINDS[mail.kind].suppression
+    ? stops(step, found, 'mail of this kind is not sent to addresses on the list')
+    : warns(step, found, 'mail to the owner of a form is sent all the same');
 }
 
 async function destinationStep(destination: string, { store, clock }: ExplainParts): Promise<Step> {

@@ -1,6 +1,6 @@
 /** The steps of an explanation, and what all of them are made from. */
 import type { Domains } from '../domains/domains.ts';
-import type { KeysOf } from '../domains/dkim-keys.ts';
+import type { KeysOf } from '../mail/dkim.ts';
 import type { RevisionOf } from '../accounts/projects.ts';
 import type { Snapshot } from '../config/snapshot.ts';
 import type { Resolver } from '../dns/resolver.ts';
@@ -12,32 +12,10 @@ import type { Store } from '../store/store.ts';
 
 export interface Step {
   /** A stable name. */
-  readonly step:
-    | 'domain'
-    | 'mx'
-    | 'rule'
-    | 'decision'
-    | 'form'
-    | 'access'
-    | 'consent'
-    | 'rate_limit'
-    | 'spam'
-    | 'recipients'
-    | 'from'
-    | 'template'
-    | 'acknowledgment'
-    | 'dkim'
-    | 'dmarc'
-    | 'srs'
-    | 'arc'
-    | 'suppression'
-    | 'destination'
-    | 'route'
-    | 'tls'
-    | 'attempts';
-  /** Which address or destination it is about, where there are several. */
+  readonly step: string;
+  /** Which address it is about, where there are several. */
   readonly about?: string;
-  /** `stop`: mail gets no further. `warning`: it may fare worse than its owner thinks. */
+  /** `stop`: mail gets no further, or waits. `warning`: it may fare worse than its owner thinks. */
   readonly verdict: 'ok' | 'warning' | 'stop';
   readonly found: string;
   readonly because: string;
@@ -51,17 +29,17 @@ export interface Explanation {
 }
 
 /** A step that mail passes. */
-export function passes(step: Step['step'], found: string, because: string): Step {
+export function passes(step: string, found: string, because: string): Step {
   return { step, verdict: 'ok', found, because };
 }
 
 /** A step that mail passes, with something to be said against it. */
-export function warns(step: Step['step'], found: string, because: string): Step {
+export function warns(step: string, found: string, because: string): Step {
   return { step, verdict: 'warning', found, because };
 }
 
 /** A step where mail ends, or waits. */
-export function stops(step: Step['step'], found: string, because: string): Step {
+export function stops(step: string, found: string, because: string): Step {
   return { step, verdict: 'stop', found, because };
 }
 

@@ -20,7 +20,7 @@ import { postsOfEvents, type Posted } from '../store/webhook-deliveries.ts';
 import { isoTime } from '../lib/clock.ts';
 import { readAuthResults } from '../mail/auth-results.ts';
 
-export interface Trace {
+interface Trace {
   /** As it was asked. */
   readonly id: string;
   /** `req_…`, where what it caused has told of it. */
@@ -41,10 +41,51 @@ interface Roots {
   readonly events?: readonly EventRow[];
 }
 
-/** Follows a request, submission, message, delivery, event or inbound message by its id, or a Message-ID of ours; undefined where nothing is known of it. */
+/**
+ * Follows a request, submission, message, delivery, event or inbound message by its id, or a Message-ID of ours; undefined
+ * where nothing is known of it.
+ */
 export async function trace(store: Store, id: string): Promise<Trace | undefined> {
   const roots = await rootsOf(store, id);
-  return roots && tell(store, id, roots);
+  if (roots === undefined) return undefined;
+  const { submissions = [], messages = [], inbound, delivery } = roots;
+  const ids = messages.map(idOf);
+  const accepted = await Promise.all(submissions.map((submission) => eventsOfSubmission(store, submission)));
+  const all = [
+    // Also of a message that is forgotten already.
+    ...(roots.events ?? []),
+    ...accepted.flat().filter(({ message }) => message === null || ids.includes(message)),
+    ...(await eventsOfMessages(store, ids)),
+  ];
+  const events = [...new Map(all.map((event) => [event.id, event])).values()];
+  const tenants = [...Map.groupBy(events, ({ tenant }) => tenant)];
+  const posts = await Promise.all(tenants.map(([tenant, own]) => postsOfEvents(store, tenant, own.map(idOf))));
+  const deliveries = (await deliveriesOfMessages(store, ids)).filter(
+    (row) => delivery === undefined || row.id === delivery,
+  );
+  const attempts = await Promise.all(ids.map((message) => attemptsOfMessage(store, message)));
+  const recipients = new Map(deliveries.map((row) => [row.id, row.recipient]));
+  const timeline = [
+    ...submissions.flatMap((row) => submissionEntries(row, events)),
+    ...events.flatMap((row) => requestEntry(row) ?? []),
+    ...(inbound === undefined ? [] : [inboundEntry(inbound)]),
+    ...messages.map((row) => messageEntry(row, deliveries)),
+    ...events.map(eventEntry),
+    ...attempts.flat().flatMap((row) => attemptEntry(row, recipients.get(row.delivery)) ?? []),
+    ...deliveries.flatMap((row) => endEntry(row) ?? []),
+    ...posts.flat().map(postEntry),
+  ].sort((a, b) => a.at - b.at || ORDER.indexOf(a.step) - ORDER.indexOf(b.step));
+  return {
+    id,
+    request: events.find(({ request }) => request !== null)?.request ?? null,
+    submission: submissions[0]?.id ?? messages[0]?.submission ?? null,
+    messages: ids,
+    timeline,
+  };
+}
+
+function idOf({ id }: { readonly id: string }): string {
+  return id;
 }
 
 async function rootsOf(store: Store, id: string): Promise<Roots | undefined> {
@@ -71,7 +112,7 @@ async function rootsOf(store: Store, id: string): Promise<Roots | undefined> {
     }
     case 'inb_': {
       const inbound = await findInbound(store, id);
-      return inbound && { inbound, messages: await messagesOf(store, readIds(inbound.messages)) };
+      return inbound && { inbound, messages: await messagesOf(store, strings.parse(JSON.parse(inbound.messages))) };
     }
     default:
       return undefined;
@@ -100,107 +141,31 @@ async function fromMessage(store: Store, id: string): Promise<Roots | undefined>
   const message = await findMessage(store, id);
   if (message === undefined) return undefined;
   const submission = message.submission === null ? undefined : await findSubmission(store, message.submission);
-  const came = cameAs(message);
+  // The message may be made of one that came in by SMTP: to be forwarded, as an answer, or from a program.
+  const isMadeOfInbound = ['forward', 'reply', 'transactional'].includes(message.kind);
+  const { inbound: forwarded, raw } = isMadeOfInbound ? source.parse(JSON.parse(message.source)) : {};
+  const came = forwarded ?? raw;
   const inbound = came === undefined ? undefined : await findInbound(store, came);
   return { messages: [message], inbound, submissions: submission === undefined ? [] : [submission] };
 }
 
 const source = z.object({ inbound: z.string().optional(), raw: z.string().optional() });
-
-/** `inb_…`, where the message is made of one that came in by SMTP: to be forwarded, as an answer, or from a program. */
-function cameAs({ kind, source: json }: MessageRow): string | undefined {
-  if (kind !== 'forward' && kind !== 'reply' && kind !== 'transactional') return undefined;
-  const { inbound, raw } = source.parse(JSON.parse(json));
-  return inbound ?? raw;
-}
+const strings = z.array(z.string());
 
 async function messagesOf(store: Store, ids: readonly string[]): Promise<MessageRow[]> {
   return [...(await findMessages(store, ids)).values()];
 }
 
-function readIds(json: string): string[] {
-  // oxlint-disable-next-line typescript/no-unsafe-type-assertion -- nobody but smtp/accept writes it
-  return JSON.parse(json) as string[];
-}
-
-async function tell(store: Store, id: string, roots: Roots): Promise<Trace> {
-  const { submissions = [], messages = [], inbound, delivery } = roots;
-  const ids = messages.map((message) => message.id);
-  const accepted = await Promise.all(submissions.map((submission) => eventsOfSubmission(store, submission)));
-  const told = [
-    // Also of a message that is forgotten already.
-    ...(roots.events ?? []),
-    ...accepted.flat().filter(({ message }) => message === null || ids.includes(message)),
-    ...(await eventsOfMessages(store, ids)),
-  ];
-  const events = [...new Map(told.map((event) => [event.id, event])).values()];
-  const tenants = Map.groupBy(events, ({ tenant }) => tenant);
-  const posts = await Promise.all(
-    Array.from(tenants, ([tenant, own]) =>
-      postsOfEvents(
-        store,
-        tenant,
-        own.map((event) => event.id),
-      ),
-    ),
-  );
-  const deliveries = (await deliveriesOfMessages(store, ids)).filter(
-    (row) => delivery === undefined || row.id === delivery,
-  );
-  const attempts = await Promise.all(ids.map((message) => attemptsOfMessage(store, message)));
-  return {
-    id,
-    request: events.find(({ request }) => request !== null)?.request ?? null,
-    submission: submissions[0]?.id ?? messages[0]?.submission ?? null,
-    messages: ids,
-    timeline: timeline({
-      submissions,
-      inbound,
-      messages,
-      deliveries,
-      attempts: attempts.flat(),
-      events,
-      posts: posts.flat(),
-    }),
-  };
-}
-
-export interface Entry {
-  /** ms; of `waits` a time to come. */
-  readonly at: number;
-  readonly step: 'request' | 'inbound' | 'judged' | 'message' | 'event' | 'attempt' | 'webhook' | 'end' | 'waits';
-  /** Of what it happened to. */
-  readonly id: string;
-  readonly text: string;
-}
-
-export interface Kept {
-  readonly submissions: readonly SubmissionRow[];
-  readonly inbound: InboundRow | undefined;
-  readonly messages: readonly MessageRow[];
-  readonly deliveries: readonly DeliveryRow[];
-  readonly attempts: readonly AttemptRow[];
-  readonly events: readonly EventRow[];
-  readonly posts: readonly Posted[];
-}
-
 /** Of what happened in one millisecond: causes before effects. */
 const ORDER = ['request', 'inbound', 'judged', 'message', 'attempt', 'end', 'event', 'webhook', 'waits'] as const;
 
-/** Oldest first. */
-function timeline({ submissions, inbound, messages, deliveries, attempts, events, posts }: Kept): Entry[] {
-  const recipients = new Map(deliveries.map(({ id, recipient }) => [id, recipient]));
-  const entries = [
-    ...submissions.flatMap((row) => submissionEntries(row, events)),
-    ...events.flatMap((row) => requestEntry(row) ?? []),
-    ...(inbound === undefined ? [] : [inboundEntry(inbound)]),
-    ...messages.map((row) => messageEntry(row, deliveries)),
-    ...events.map(eventEntry),
-    ...attempts.flatMap((row) => attemptEntry(row, recipients.get(row.delivery)) ?? []),
-    ...deliveries.flatMap((row) => endEntry(row) ?? []),
-    ...posts.map(postEntry),
-  ];
-  return entries.sort((a, b) => a.at - b.at || ORDER.indexOf(a.step) - ORDER.indexOf(b.step));
+interface Entry {
+  /** ms; of `waits` a time to come. */
+  readonly at: number;
+  readonly step: (typeof ORDER)[number];
+  /** Of what it happened to. */
+  readonly id: string;
+  readonly text: string;
 }
 
 function submissionEntries(row: SubmissionRow, events: readonly EventRow[]): Entry[] {
@@ -212,24 +177,19 @@ function submissionEntries(row: SubmissionRow, events: readonly EventRow[]): Ent
     typeof request === 'string' ? ` as ${request}` : '',
     environment === 'test' ? ' (test)' : '',
   ].join('');
-  const reasons = reasonsOf(spam_reasons);
+  const reasons = reasonData.parse(JSON.parse(spam_reasons)).map(({ name, score }) => `${name} (${score})`);
   const why = reasons.length === 0 ? '' : `: ${reasons.join(', ')}`;
+  // Why the visitor got no acknowledgment, where the form sends one.
+  const accepted = events.filter(({ submission, type }) => submission === id && type === 'submission.accepted');
+  const withheld = accepted.flatMap(({ data }) => acceptedData.parse(JSON.parse(data)).acknowledgment_withheld ?? []);
   return [
     { at, step: 'request', id, text: `posted to ${form} from ${ip}${circumstances}` },
     { at, step: 'judged', id, text: `${status}, ${spam_score} points${why}` },
-    ...withheldEntries(row, events),
+    ...withheld.map((reason): Entry => ({ at, step: 'judged', id, text: `no acknowledgment: ${reason}` })),
   ];
 }
 
-/** Why the visitor got no acknowledgment, where the form sends one. */
-function withheldEntries({ id, created_at: at }: SubmissionRow, events: readonly EventRow[]): Entry[] {
-  const accepted = events.filter(({ submission, type }) => submission === id && type === 'submission.accepted');
-  return accepted.flatMap(({ data }) => {
-    const { acknowledgment_withheld: reason } = acceptedData.parse(JSON.parse(data));
-    return reason === undefined ? [] : [{ at, step: 'judged', id, text: `no acknowledgment: ${reason}` } as const];
-  });
-}
-
+const reasonData = z.array(z.object({ name: z.string(), score: z.number() }));
 const acceptedData = z.object({ acknowledgment_withheld: z.string().optional() });
 
 /** Mail that a program asked for: it has no submission that says so. */
@@ -238,21 +198,13 @@ function requestEntry({ created_at: at, submission, request }: EventRow): Entry 
   return { at, step: 'request', id: request, text: 'mail was asked for through the API' };
 }
 
-function reasonsOf(json: string): string[] {
-  // oxlint-disable-next-line typescript/no-unsafe-type-assertion -- nobody but forms/accept writes it
-  return (JSON.parse(json) as { name: string; score: number }[]).map(({ name, score }) => `${name} (${score})`);
-}
-
 function inboundEntry({ id, created_at: at, sender, recipients, ip, helo, tls, size, verdicts }: InboundRow): Entry {
-  const found = verdicts === NOT_JUDGED ? 'with an API key' : foundOf(verdicts);
-  // oxlint-disable-next-line typescript/no-unsafe-type-assertion -- nobody but smtp/accept writes it
-  const whom = (JSON.parse(recipients) as string[]).join(', ');
+  // Mail that a program submits with its key is not judged.
+  const found = verdicts === '{}' ? 'with an API key' : foundOf(verdicts);
+  const whom = strings.parse(JSON.parse(recipients)).join(', ');
   const text = `taken from <${sender}> for ${whom}, from ${helo} [${ip}] over ${tls ?? 'clear text'}, ${size} bytes: ${found}`;
   return { at, step: 'inbound', id, text };
 }
-
-/** Of mail that a program submitted with its key. */
-const NOT_JUDGED = '{}';
 
 function foundOf(verdicts: string): string {
   const { spf, dkim, dmarc, arc } = readAuthResults(verdicts);

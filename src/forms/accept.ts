@@ -7,15 +7,14 @@
 import type { Consent } from '../accounts/consent.ts';
 import { type Limits, clientBucket } from '../accounts/rate-limits.ts';
 import type { ServerConfig } from '../config/schema.ts';
-import type { Form } from '../config/forms.ts';
+import type { Form } from '../config/snapshot.ts';
 import { canonicalMailbox, parseAddress } from '../lib/addresses.ts';
 import type { Clock } from '../lib/clock.ts';
-import { newId } from '../lib/ids.ts';
-import { cleanText } from '../mail/header-text.ts';
+import { newId, counterOf } from '../lib/ids.ts';
+import { cleanText } from '../mail/header.ts';
 import { enqueue } from '../queue/enqueue.ts';
 import { acknowledge, forgetAcknowledged, isRefused } from '../store/consents.ts';
 import { recordEvent } from '../store/events.ts';
-import { counterOf } from '../store/forms.ts';
 import type { Statement } from '../store/statement.ts';
 import { UnmetError, writeNamed, type Store } from '../store/store.ts';
 import { countSubmission, insertSubmission, insertFile, insertFileChunk } from '../store/submissions.ts';
@@ -70,38 +69,29 @@ export interface AcceptOptions {
   readonly wake: () => void;
 }
 
+const DAY = 86_400_000;
+const MAX_HEADER_LENGTH = 1000;
+
 /**
  * Commits the submission. Rejects with UnmetError only where the claim of an idempotency key in `also` was taken over, and
  * with StoreError where the database cannot write.
  */
-export type Accept = (submission: Admitted) => Promise<Accepted>;
-
-const DAY = 86_400_000;
-const MAX_HEADER_LENGTH = 1000;
-
-/** The function that accepts submissions. */
-export function createAccept(options: AcceptOptions): Accept {
+export async function acceptSubmission(given: Admitted, options: AcceptOptions): Promise<Accepted> {
   const { store, clock, config, consent, wake, limits } = options;
-  return async (given) => {
-    const now = clock.now();
-    const isSpam = given.spamVerdict.verdict === 'spam';
-    const isOverflow =
-      !isSpam && !(await limits.takePost({ id: counterOf(given.form), maxPerHour: given.form.maxPerHour })).allowed;
-    const submission = isOverflow ? { ...given, spamVerdict: overflow(given.spamVerdict, given.form) } : given;
-    const spam = isSpam || isOverflow;
-    const accepted: Accepted = { id: newId('sub', now), status: spam ? 'spam' : 'accepted', isOverflow };
-    const { form } = submission;
-    const question = { tenant: form.tenant, addresses: form.to };
-    const statuses = spam ? undefined : [...(await consent.statuses(question)).values()];
-    const isAwaited = statuses?.includes('confirmed') === true;
-    const visitor = isAwaited ? await acknowledgeeOf(form, submission, options) : OFF;
-    const { expire } = config().delivery;
-    const entry = { submission, accepted, expire, now };
-    await commit(store, entry, visitor);
-    if (!spam) wake();
-    if (statuses?.includes('pending') === true && submission.environment !== 'test') void consent.ask(question);
-    return accepted;
-  };
+  const { form } = given;
+  const now = clock.now();
+  const isSpam = given.spamVerdict.verdict === 'spam';
+  const isOverflow = !isSpam && !(await limits.takePost({ id: counterOf(form), maxPerHour: form.maxPerHour })).allowed;
+  const submission = isOverflow ? { ...given, spamVerdict: overflow(given.spamVerdict, form) } : given;
+  const spam = isSpam || isOverflow;
+  const accepted: Accepted = { id: newId('sub', now), status: spam ? 'spam' : 'accepted', isOverflow };
+  const question = { tenant: form.tenant, addresses: form.to };
+  const statuses = spam ? [] : [...(await consent.statuses(question)).values()];
+  const visitor = statuses.includes('confirmed') ? await acknowledgeeOf(submission, options) : OFF;
+  await commit(store, { submission, accepted, expire: config().delivery.expire, now }, visitor);
+  if (!spam) wake();
+  if (statuses.includes('pending') && submission.environment !== 'test') void consent.ask(question);
+  return accepted;
 }
 
 /** Forgets acknowledgments that no longer count. */
@@ -137,13 +127,16 @@ function unitOf({ submission, accepted, expire, now }: Entry, visitor: Acknowled
   if (visitor.kind === 'to') {
     const { address } = visitor;
     const ttl = expire.acknowledgment;
-    unit.push(...acknowledgment({ form, id: accepted.id, visitor: address, ttl, environment, now }));
+    const source: AcknowledgmentSource = { form: form.key, to: address, replyTo: form.config.replyTo ?? form.to[0] };
+    const name = { tenant: form.tenant, address: canonicalMailbox(address), at: now, since: now - DAY };
+    const mail = { form, submission: accepted.id, ttl, environment, now };
+    unit.push(acknowledge(name, 1), ...enqueueMail({ ...mail, kind: 'acknowledgment', source, to: [address] }));
   }
   unit.push(eventOf(submission, accepted, { now, visitor }));
   // Of posts with test keys nobody is mailed.
   if (accepted.isOverflow && environment === 'live') unit.push(countOverflow(form, now));
   if (accepted.status === 'spam') return unit;
-  unit.push(...notification({ form, id: accepted.id, ttl: expire.default, environment, now }));
+  unit.push(...enqueueNotification({ form, submission: accepted.id, ttl: expire.default, environment, now }));
   unit.push(countSubmission({ form: counterOf(form), at: now }));
   return unit;
 }
@@ -194,52 +187,33 @@ function eventOf(
   });
 }
 
-interface Notification {
+interface FormMessage {
   readonly form: Form;
-  /** Of the submission. */
-  readonly id: string;
+  /** Its id. */
+  readonly submission: string;
   readonly ttl: number;
   readonly environment: 'live' | 'test';
   readonly now: number;
 }
 
 /** The statements that enqueue the mail to the form's recipients. */
-export function notification({ form, id, ttl, environment, now }: Notification): Statement[] {
-  const source: NotificationSource = { form: form.key, to: [...form.to] };
-  const message = {
-    tenant: form.tenant,
-    kind: 'notification',
-    submission: id,
-    form: form.id,
-    domain: form.domain,
-    source,
-    recipients: form.to,
-    ttl,
-    environment,
-  } as const;
-  return enqueue(message, now).unit;
+export function enqueueNotification(message: FormMessage): Statement[] {
+  const { key, to } = message.form;
+  const source: NotificationSource = { form: key, to: [...to] };
+  return enqueueMail({ ...message, kind: 'notification', source, to });
 }
 
-interface Acknowledgment extends Notification {
-  readonly visitor: string;
-}
-
-function acknowledgment({ form, id, visitor, ttl, environment, now }: Acknowledgment): Statement[] {
-  const source: AcknowledgmentSource = { form: form.key, to: visitor, replyTo: form.config.replyTo ?? form.to[0] };
-  const { tenant } = form;
-  const name = { tenant, address: canonicalMailbox(visitor), at: now, since: now - DAY };
-  const message = {
-    tenant,
-    kind: 'acknowledgment',
-    submission: id,
-    form: form.id,
-    domain: form.domain,
-    source,
-    recipients: [visitor],
-    ttl,
-    environment,
-  } as const;
-  return [acknowledge(name, 1), ...enqueue(message, now).unit];
+function enqueueMail({
+  form: { tenant, id: form, domain },
+  now,
+  to: recipients,
+  ...message
+}: FormMessage & {
+  readonly kind: 'notification' | 'acknowledgment';
+  readonly source: NotificationSource | AcknowledgmentSource;
+  readonly to: readonly string[];
+}): Statement[] {
+  return enqueue({ ...message, tenant, form, domain, recipients }, now).unit;
 }
 
 const HOUR = 3_600_000;
@@ -258,19 +232,8 @@ const ROLES = new Set(
   ).split(' '),
 );
 
-export interface Acknowledgeable {
-  readonly store: Store;
-  readonly limits: Pick<Limits, 'take'>;
-}
-
-export interface Visitor {
-  readonly fields: readonly Field[];
-  readonly control: Control;
-  readonly ip: string;
-}
-
 /** To whom a submission is acknowledged, or why to nobody; `off` where its form acknowledges nothing. */
-export type Acknowledgee =
+type Acknowledgee =
   | { readonly kind: 'to'; readonly address: string }
   | { readonly kind: 'withheld'; readonly reason: string }
   | { readonly kind: 'off' };
@@ -281,11 +244,10 @@ export type Acknowledgee =
  * read (RFC 3834 §2), that refused mail of this server, or that would make a loop.
  */
 async function acknowledgeeOf(
-  form: Form,
-  { fields, control, ip }: Visitor,
-  { store, limits }: Acknowledgeable,
+  { form, fields, control, ip }: Admitted,
+  { store, limits }: Pick<AcceptOptions, 'store' | 'limits'>,
 ): Promise<Acknowledgee> {
-  if (form.config.acknowledgment?.enabled !== true) return { kind: 'off' };
+  if (form.config.acknowledgment?.enabled !== true) return OFF;
   const address = emailOf(fields, form.config) ?? replyToOf(control);
   if (address === undefined) return withheld('the visitor gave no address');
   if (isRole(address)) return withheld('the address is a role address');

@@ -3,7 +3,7 @@
  * codes that published browser form clients know. Pure, and linear in the size of the body.
  */
 import type { FormConfig } from '../config/schema.ts';
-import { type Form, labelOf } from '../config/forms.ts';
+import { type Form, labelOf } from '../config/snapshot.ts';
 import { fieldPattern, patternProblem, type FieldPattern } from '../config/patterns.ts';
 import { parseAddress } from '../lib/addresses.ts';
 import { Recent } from '../lib/lru.ts';

@@ -6,7 +6,7 @@
 import { createHash } from 'node:crypto';
 import type { Clock } from '../lib/clock.ts';
 import { newId } from '../lib/ids.ts';
-import { cleanText } from '../mail/header-text.ts';
+import { cleanText } from '../mail/header.ts';
 import { deleteFileChunks, deleteOrphans, insertFileChunk } from '../store/submissions.ts';
 import type { Store } from '../store/store.ts';
 

@@ -1,18 +1,20 @@
 /** Which form an address names: those of the configuration are known at once, those that the API made are in the database. */
-import { collectionOf, ownForm, type Collection, type Form } from '../config/forms.ts';
+import {
+  collectionOf,
+  ownForm,
+  type Collection,
+  type Form,
+  claimKey,
+  type Domain,
+  type Snapshot,
+} from '../config/snapshot.ts';
 import { collectionSchema, formSchema, type ServerConfig } from '../config/schema.ts';
-import { claimKey, type Domain, type Snapshot } from '../config/snapshot.ts';
 import { parseDomain } from '../lib/addresses.ts';
-import { findCollectionRow, findForm, counterOf, noteForms } from '../store/forms.ts';
-import { accountOf } from '../lib/ids.ts';
+import { findCollectionRow, findForm, noteForms } from '../store/forms.ts';
+import { accountOf, counterOf } from '../lib/ids.ts';
 import type { Store } from '../store/store.ts';
 import type { CollectionRow, FormRow } from '../store/tables.ts';
 import type { Clock } from '../lib/clock.ts';
-
-/** The domain of this name, in whatever case or script it is written. */
-export function findDomain(snapshot: Snapshot, name: string): Domain | undefined {
-  return snapshot.domains.get(name) ?? snapshot.domains.get(parseDomain(name) ?? '');
-}
 
 /**
  * The form of `POST /v1/{domain}/send`: the one that the field `form` names, else the domain's `default_form`, else its
@@ -25,15 +27,6 @@ export function findSendForm(domain: Domain, named: string | undefined): Form | 
   }
   const [only, ...others] = domain.forms.values();
   return others.length === 0 ? only : undefined;
-}
-
-/** The domain of the configuration that this host (`www.example.com`) is, or is within. */
-export function domainOfHost(snapshot: Snapshot, host: string): Domain | undefined {
-  for (let name = host; name.includes('.'); name = name.slice(name.indexOf('.') + 1)) {
-    const domain = snapshot.domains.get(name);
-    if (domain !== undefined) return domain;
-  }
-  return undefined;
 }
 
 /** The form of the domain with this key, else the one that is called so. */

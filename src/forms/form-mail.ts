@@ -4,27 +4,21 @@
  * the built-in one: no lead is lost to a template.
  */
 import type { Revision, RevisionOf } from '../accounts/projects.ts';
-
-import { labelOf } from '../config/forms.ts';
+import { labelOf } from '../config/snapshot.ts';
 import { formSchema, type FormConfig, type ServerConfig } from '../config/schema.ts';
-
 import { needsSmtpUtf8 } from '../lib/addresses.ts';
 import { escapeHtml } from '../lib/html.ts';
-
 import type { Log } from '../lib/log.ts';
 import { Recent } from '../lib/lru.ts';
 import { sizeWords } from '../lib/sizes.ts';
-import { composeMail, type Mail } from '../mail/compose.ts';
-import { cleanText } from '../mail/header-text.ts';
-import { replyAddress, type Conversation } from '../mail/relay.ts';
-import { signMail, type SigningContext } from '../mail/sign.ts';
+import { composeMail, type Mail, signMail } from '../mail/compose.ts';
+import { messageIdOf, cleanText } from '../mail/header.ts';
+import { replyAddress, type Conversation } from '../mail/own-addresses.ts';
+import type { SigningContext } from '../mail/dkim.ts';
 import type { Source } from '../queue/transport.ts';
-
 import { filesOf, readFile, submissionToMail, type SubmissionToMail } from '../store/submissions.ts';
-
 import { findMessage } from '../store/messages.ts';
 import type { Store } from '../store/store.ts';
-
 import type { FileRow, MessageRow, SubmissionRow } from '../store/tables.ts';
 import type { Builtin } from '../templates/builtin.ts';
 import { builtinTemplates, isBuiltin, oneLine } from '../templates/engine.ts';
@@ -182,17 +176,11 @@ export function createFormSource(options: FormSourceOptions): Source {
   };
 }
 
-interface Known {
-  readonly revision: Revision | undefined;
-  readonly store: Store;
-  readonly server: ServerConfig;
-}
-
 /** The form as the revision that accepted the submission has it; one that the API made, as it is now. */
 async function formOf(
   { form, domain, revision: id }: SubmissionToMail,
   key: string,
-  { revision, store, server }: Known,
+  { revision, store, server }: { revision: Revision | undefined; store: Store; server: ServerConfig },
 ): Promise<FormConfig | undefined> {
   const collection = /^c\/([^/]+)\//.exec(form)?.[1];
   if (id === '') {
@@ -212,8 +200,7 @@ function mailOf(mail: FormMail, answersTo: string | undefined): Pick<Mail, 'repl
   return {
     replyTo: answersTo === undefined ? undefined : [{ address: answersTo }],
     date: message.created_at,
-    // The same for every try, and after a restart.
-    messageId: `<${message.id.slice(message.id.indexOf('_') + 1)}@${submission.domain}>`,
+    messageId: messageIdOf({ id: message.id, domain: submission.domain }),
   };
 }
 
@@ -405,25 +392,20 @@ function logFailure({ log, form, submission, message }: FormMail, template: stri
 }
 
 /** The conversation that this notification (`msg_…`) began; undefined where it, or what it tells of, is forgotten. */
-export function createConversations({
-  store,
-  config,
-  revisionOf,
-}: Pick<FormSourceOptions, 'store' | 'config' | 'revisionOf'>): (
+export async function conversationOf(
   notification: string,
-) => Promise<Conversation | undefined> {
-  return async (notification) => {
-    const message = await findMessage(store, notification);
-    if (message?.kind !== 'notification' || message.submission === null) return undefined;
-    const submission = await submissionToMail(store, message.submission);
-    if (submission === undefined) return undefined;
-    const { form: key, to: owners } = readNotificationSource(message.source);
-    const revision = submission.revision === '' ? undefined : await revisionOf(submission.revision);
-    const form = await formOf(submission, key, { revision, store, server: config() });
-    if (form === undefined) return undefined;
-    const visitor = replyToOf(readControl(submission.control)) ?? emailOf(readFields(submission.fields), form);
-    if (visitor === undefined || needsSmtpUtf8(visitor)) return undefined;
-    const { tenant, domain, environment } = message;
-    return { tenant, domain, submission: submission.id, environment, name: form.name ?? key, visitor, owners };
-  };
+  { store, config, revisionOf }: Pick<FormSourceOptions, 'store' | 'config' | 'revisionOf'>,
+): Promise<Conversation | undefined> {
+  const message = await findMessage(store, notification);
+  if (message?.kind !== 'notification' || message.submission === null) return undefined;
+  const submission = await submissionToMail(store, message.submission);
+  if (submission === undefined) return undefined;
+  const { form: key, to: owners } = readNotificationSource(message.source);
+  const revision = submission.revision === '' ? undefined : await revisionOf(submission.revision);
+  const form = await formOf(submission, key, { revision, store, server: config() });
+  if (form === undefined) return undefined;
+  const visitor = replyToOf(readControl(submission.control)) ?? emailOf(readFields(submission.fields), form);
+  if (visitor === undefined || needsSmtpUtf8(visitor)) return undefined;
+  const { tenant, domain, environment } = message;
+  return { tenant, domain, submission: submission.id, environment, name: form.name ?? key, visitor, owners };
 }

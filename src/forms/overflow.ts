@@ -2,8 +2,7 @@
  * A form accepts `max_per_hour` submissions from all visitors. Those beyond the limit are kept as spam and not mailed, their
  * visitors see success, and the owner of the form is emailed at most once an hour with their number.
  */
-import { responsible, type Form } from '../config/forms.ts';
-import type { Snapshot } from '../config/snapshot.ts';
+import { responsible, type Form, type Snapshot } from '../config/snapshot.ts';
 import type { Clock } from '../lib/clock.ts';
 import { systemMail } from '../queue/system-mail.ts';
 import { dueOverflows, forgetOverflow, noteOverflow, restartOverflow } from '../store/forms.ts';
@@ -11,7 +10,6 @@ import { OPERATOR, findTenant } from '../store/tenants.ts';
 import type { Statement } from '../store/statement.ts';
 import { UnmetError, type Store } from '../store/store.ts';
 import type { FormOverflowRow } from '../store/tables.ts';
-
 import { findFormOf } from './find.ts';
 import type { SpamVerdict } from './spam/filter.ts';
 

@@ -4,13 +4,12 @@
  */
 import type { Consent } from '../accounts/consent.ts';
 import type { RevisionOf } from '../accounts/projects.ts';
-import { collectionOf, formsOfDomain, type Form, type Project } from '../config/forms.ts';
-import type { Snapshot } from '../config/snapshot.ts';
+import { collectionOf, formsOfDomain, type Form, type Project, type Snapshot } from '../config/snapshot.ts';
 import type { Clock } from '../lib/clock.ts';
 import { endWaiting } from '../store/deliveries.ts';
 import { recomputeDueAmong } from '../store/destinations.ts';
 import { recordEvent } from '../store/events.ts';
-import { counterOf } from '../store/forms.ts';
+import { counterOf } from '../lib/ids.ts';
 import { UnmetError, type Store } from '../store/store.ts';
 import { deliveriesOfSubmission } from '../store/submission-list.ts';
 import type { Statement } from '../store/statement.ts';
@@ -22,7 +21,7 @@ import {
   uncountSubmission,
 } from '../store/submissions.ts';
 import type { SubmissionRow } from '../store/tables.ts';
-import { notification } from './accept.ts';
+import { enqueueNotification } from './accept.ts';
 import { findFormOf } from './find.ts';
 import type { Learning } from './spam/learning.ts';
 
@@ -103,7 +102,7 @@ export async function markAsSpam(
     }),
     ...waiting.map(({ id }) => endWaiting({ id, state: 'cancelled', reply, at })),
     uncountSubmission({ form: counterOf({ tenant: row.tenant, id: row.form }) }),
-    recomputeDueAmong(destinations),
+    recomputeDueAmong({ names: destinations }),
   ];
   const changed = await mark(row, 'spam', { unit, parts });
   if (changed) wake();
@@ -126,7 +125,8 @@ export async function resendSubmission(row: SubmissionRow, decision: Decision, p
 
 function notify(row: SubmissionRow, form: Form, { snapshot, environment, now }: Decision & { now: number }) {
   const ttl = snapshot.server.delivery.expire.default;
-  return notification({ form, id: row.id, ttl, environment: row.environment === 'test' ? 'test' : environment, now });
+  const isTest = row.environment === 'test' || environment === 'test';
+  return enqueueNotification({ form, submission: row.id, ttl, environment: isTest ? 'test' : 'live', now });
 }
 
 function about({ id, tenant, domain }: SubmissionRow, at: number) {

@@ -7,7 +7,7 @@ import type { Snapshot } from '../config/snapshot.ts';
 import { inRounds, portions } from '../lib/batch.ts';
 import type { Clock } from '../lib/clock.ts';
 import { firstId } from '../lib/ids.ts';
-import { oldSubmissions, removeOldSubmissions, shelfAfter, type Shelf } from '../store/submission-retention.ts';
+import { oldSubmissions, removeOldSubmissions, shelfAfter, type Shelf } from '../store/submissions.ts';
 import type { Store } from '../store/store.ts';
 import { findFormOf } from './find.ts';
 

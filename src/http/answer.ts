@@ -1,51 +1,36 @@
 /**
  * What a route answers, as a value: it can be stored, replayed and tested, and one place writes it. JSON, pages, CSV, files
- * to be saved; and which of them a client wants.
+ * to be saved, refusals in both shapes; and which of them a client wants.
  */
 import type { IncomingHttpHeaders } from 'node:http';
 import { z } from 'zod';
 import type { Page } from './pages/layout.ts';
-import { shapeA, statusOf, type Refusal } from './errors.ts';
-
-/** `Body` is what the answer holds, for the compiler. */
-export interface Answer<Body = unknown> {
-  readonly status: number;
-  readonly type: (typeof TYPES)[number];
-  readonly body: string;
-  /** In place of the body, piece by piece as the client takes them; such an answer cannot be stored. */
-  readonly stream?: AsyncIterable<string | Uint8Array> | undefined;
-  readonly headers?: Readonly<Record<string, string>> | undefined;
-  /** Never present: it ties the text to its type. */
-  readonly shape?: Body;
-}
-
-const TYPES = [
-  'application/json',
-  'text/html; charset=utf-8',
-  'text/csv; charset=utf-8',
-  'text/plain; charset=utf-8',
-  'text/javascript; charset=utf-8',
-  'application/octet-stream',
-] as const;
+import { errorEntry, type ErrorCode } from '../contract/errors.ts';
+import type { FieldError } from '../forms/check.ts';
+import { BusyError } from '../lib/errors.ts';
+import { StoreError, UnknownOutcomeError } from '../store/store.ts';
 
 const storedAnswer = z.strictObject({
   status: z.int(),
-  type: z.enum(TYPES),
+  /** The Content-Type. */
+  type: z.string(),
   body: z.string(),
-  headers: z.record(z.string(), z.string()).optional(),
+  headers: z.record(z.string(), z.string()).readonly().optional(),
 });
 
+/** What a route answers. */
+export interface Answer extends Readonly<z.output<typeof storedAnswer>> {
+  /** In place of the body, piece by piece as the client takes them; such an answer cannot be stored. */
+  readonly stream?: AsyncIterable<string | Uint8Array> | undefined;
+}
+
 /** A JSON answer. */
-export function json<Body extends object>(
-  body: Body,
-  status = 200,
-  headers?: Readonly<Record<string, string>>,
-): Answer<Body> {
+export function json(body: unknown, status = 200, headers?: Answer['headers']): Answer {
   return { status, type: 'application/json', body: JSON.stringify(body), headers };
 }
 
 /** A page. */
-export function page({ html, policy }: Page, status = 200, headers?: Readonly<Record<string, string>>): Answer {
+export function page({ html, policy }: Page, status = 200, headers?: Answer['headers']): Answer {
   return {
     status,
     type: 'text/html; charset=utf-8',
@@ -64,17 +49,7 @@ export function seeOther(location: string): Answer {
   return { status: 303, type: 'text/html; charset=utf-8', body: '', headers: { Location: location } };
 }
 
-/** Settles what is answered; it is written once everything about the exchange is known. */
-export function send({ state }: { readonly state: { answer?: Answer } }, answer: Answer): void {
-  state.answer = answer;
-}
-
-/** The answer as text that `parseAnswer` reads. */
-export function formatAnswer(answer: Answer): string {
-  return JSON.stringify(answer);
-}
-
-/** An answer that was stored. */
+/** An answer that was stored as JSON. */
 export function parseAnswer(text: string): Answer {
   return storedAnswer.parse(JSON.parse(text));
 }
@@ -137,7 +112,7 @@ function csvCell(cell: Cell): string {
 }
 
 /** A download: the names of the columns, then the rows. `filename` has no quotes in it. */
-export function csv(columns: readonly string[], rows: readonly (readonly Cell[])[], filename: string): Answer<never> {
+export function csv(columns: readonly string[], rows: readonly (readonly Cell[])[], filename: string): Answer {
   return {
     status: 200,
     type: 'text/csv; charset=utf-8',
@@ -147,7 +122,7 @@ export function csv(columns: readonly string[], rows: readonly (readonly Cell[])
 }
 
 export interface Download {
-  readonly type: Answer['type'];
+  readonly type: string;
   /** Any text. */
   readonly filename: string;
   /** Bytes, where that is known. */
@@ -156,7 +131,7 @@ export interface Download {
 }
 
 /** The file, piece by piece: an attachment of a declared type, and in a sandbox where a browser opens it all the same. */
-export function download({ type, filename, size, stream }: Download): Answer<never> {
+export function download({ type, filename, size, stream }: Download): Answer {
   return {
     status: 200,
     type,
@@ -191,4 +166,87 @@ function disposition(filename: string): string {
   return plain === name
     ? `attachment; filename="${plain}"`
     : `attachment; filename="${plain}"; filename*=UTF-8''${exact}`;
+}
+
+// Refused requests, and both shapes of their bodies. Codes, statuses and usual messages are the contract's. No answer says
+// what went wrong inside the server: the request id finds the log line.
+
+/** What is wrong with one value; of a file also where it stands, from 1. */
+export interface Detail extends FieldError {
+  readonly line?: number;
+  readonly column?: number;
+}
+
+/** A request that is not done, and why. */
+export interface Refusal {
+  readonly kind: 'refused';
+  readonly code: ErrorCode;
+  /** In place of the usual message. */
+  readonly message?: string | undefined;
+  readonly errors?: readonly Detail[] | undefined;
+  readonly headers?: Readonly<Record<string, string>> | undefined;
+  /** More members of the body, of both shapes. */
+  readonly members?: Readonly<Record<string, unknown>> | undefined;
+}
+
+/** The value of a refusal; `more` gives its own words, fields or headers. */
+export function refuse(code: ErrorCode, more: Omit<Refusal, 'kind' | 'code'> = {}): Refusal {
+  return { kind: 'refused', code, ...more };
+}
+
+/** The refusal of a key that may not, which names what it would need. */
+export function lacksPermission(permission: string): Refusal {
+  return refuse('AUTH_FORBIDDEN', { message: `The API key may not do this: it lacks the permission ${permission}.` });
+}
+
+/** What a fault is to the client: a store that cannot write, or too much at a time, is 503, all else is 500. */
+export function refusalOf(error: unknown): Refusal {
+  if (error instanceof BusyError) return unavailable(error.message);
+  if (error instanceof UnknownOutcomeError) {
+    return refuse('OUTCOME_UNKNOWN', { members: { id: error.id }, headers: { 'Retry-After': '5' } });
+  }
+  return error instanceof StoreError ? unavailable() : refuse('INTERNAL');
+}
+
+/** The store, or its disk, takes nothing now. */
+export function unavailable(message?: string): Refusal {
+  return refuse('UNAVAILABLE', { message, headers: { 'Retry-After': '5' } });
+}
+
+export function statusOf(refusal: Refusal): number {
+  return errorEntry(refusal.code).status;
+}
+
+/** The words for a person. */
+export function wordsOf(refusal: Refusal): string {
+  const [first, ...others] = refusal.errors ?? [];
+  return (
+    refusal.message ?? (first !== undefined && others.length === 0 ? first.message : errorEntry(refusal.code).message)
+  );
+}
+
+/** Shape A: authenticated and administrative routes. */
+export function shapeA(refusal: Refusal, requestId: string): object {
+  return {
+    error: wordsOf(refusal),
+    code: refusal.code,
+    request_id: requestId,
+    details: refusal.errors?.map(({ field: path = '', message, line, column }) => ({ path, message, line, column })),
+    ...refusal.members,
+  };
+}
+
+/** Shape B: submission routes. `errors` is never empty: a fault of the whole form is one without a field. */
+export function shapeB(refusal: Refusal, requestId: string): object {
+  const entry = errorEntry(refusal.code);
+  const message = wordsOf(refusal);
+  return {
+    success: false,
+    error: true,
+    message,
+    code: entry.status,
+    request_id: requestId,
+    errors: refusal.errors ?? [{ code: entry.formCode ?? refusal.code, message }],
+    ...refusal.members,
+  };
 }

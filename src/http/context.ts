@@ -1,22 +1,27 @@
-/** A request and what every route needs of it: its client, configuration and limits, and what errors and limits answer. */
+/**
+ * A request and what every route needs of it: its client, configuration and limits, the API key, the Idempotency-Key, and what
+ * errors and limits answer.
+ */
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import { isIP } from 'node:net';
 import { TLSSocket } from 'node:tls';
 import type Koa from 'koa';
 import type { Verdict } from '../accounts/rate-limits.ts';
-import type { Snapshot } from '../config/snapshot.ts';
-import type { Answer } from './answer.ts';
+import type { Snapshot, Form } from '../config/snapshot.ts';
+import { type Answer, refuse, type Refusal, refusalOf, parseAnswer } from './answer.ts';
 import { addressInRanges } from '../dns/networks.ts';
 import type { Room } from '../accounts/message-limits.ts';
 import type { OverLimit } from '../accounts/object-limits.ts';
 import type { ServerConfig } from '../config/schema.ts';
-import { refuse, type Refusal, refusalOf } from './errors.ts';
 import { BusyError, errorFields } from '../lib/errors.ts';
 import type { Log } from '../lib/log.ts';
-import { StoreError } from '../store/store.ts';
+import { StoreError, UnmetError } from '../store/store.ts';
 import { ClientGone } from './entries.ts';
-import { baseUrlOf, httpPlaces } from '../config/http-address.ts';
-import type { Form } from '../config/forms.ts';
+import { baseUrlOf, httpPlaces } from '../config/schema-server.ts';
+import type { AuthFault, Authenticator } from '../accounts/authenticate.ts';
+import type { Principal } from '../accounts/principal.ts';
+import type { Idempotency } from '../accounts/idempotency.ts';
+import type { Statement } from '../store/statement.ts';
 
 export interface Exchange {
   readonly request: IncomingMessage;
@@ -47,13 +52,11 @@ export interface State {
   exchange: Exchange;
   /** The `Origin` that the answer is readable for, or nothing. */
   readableFor?: string;
-  /** What is answered, unless Koa's own means have done it. */
-  answer?: Answer;
+  /** What is answered, unless Koa's own means have done it; it is written once everything about the exchange is known. */
+  answer?: Answer | undefined;
 }
 
 export type Context = Koa.ParameterizedContext<State>;
-
-export type Handler = (exchange: Exchange) => Answer | Promise<Answer>;
 
 /** The limit of the two that leaves less. */
 export function tighter(a: Verdict, b: Verdict): Verdict {
@@ -62,17 +65,10 @@ export function tighter(a: Verdict, b: Verdict): Verdict {
 
 /** Path and query of a request target; an absolute one (RFC 9112 §3.2.2) counts as its path. */
 export function splitTarget(target: string): { path: string; query: string } {
-  let start = 0;
-  if (!target.startsWith('/')) {
-    const scheme = target.indexOf('://');
-    const slash = scheme === -1 ? -1 : target.indexOf('/', scheme + 3);
-    if (slash === -1) return { path: scheme === -1 ? target : '/', query: '' };
-    start = slash;
-  }
-  const mark = target.indexOf('?', start);
-  return mark === -1
-    ? { path: start === 0 ? target : target.slice(start), query: '' }
-    : { path: target.slice(start, mark), query: target.slice(mark + 1) };
+  const [, local = ''] = /^[a-z][a-z0-9+.-]*:\/\/[^/?]*(.*)$/is.exec(target) ?? ['', target];
+  const mark = local.indexOf('?');
+  const path = mark === -1 ? local : local.slice(0, mark);
+  return { path: path === '' ? '/' : path, query: mark === -1 ? '' : local.slice(mark + 1) };
 }
 
 /** The path for the log: without the token of a mailed link, which would open it to whoever reads the log. */
@@ -118,10 +114,14 @@ export function rateLimited({ reset }: Verdict, now: number): Refusal {
   return refuse('RATE_LIMITED', { headers: { 'Retry-After': String(seconds) } });
 }
 
-/** The same where the limit is one of this request's own; the headers of the answer then show it. */
-export function overCap(verdict: Verdict, exchange: Exchange): Refusal {
+/**
+ * Counts this limit, where there is one, among those of the request, which the headers of the answer show; the refusal where
+ * it leaves nothing. The operator on the machine itself is never refused.
+ */
+export function refuseOver(verdict: Verdict | undefined, exchange: Exchange): Refusal | undefined {
+  if (verdict === undefined) return undefined;
   exchange.limit = tighter(exchange.limit, verdict);
-  return rateLimited(verdict, exchange.at);
+  return verdict.allowed || exchange.local ? undefined : rateLimited(verdict, exchange.at);
 }
 
 /** The refusal of mail for which the plan of the account has no room. */
@@ -139,15 +139,6 @@ export function overLimit(
   const name = object === 'keys' ? 'active API keys' : object;
   const message = `The plan ${plan} allows ${limit} ${name}; the account has ${used}, and this adds ${added}. The operator of this server (${server.operator}) can raise the limit.`;
   return refuse('PLAN_LIMIT', { message, members: { plan_limit: { plan, object, limit, used } } });
-}
-
-/** The headers that tell the limit in every response. */
-export function rateHeaders({ limit, remaining, reset }: Verdict): Readonly<Record<string, string>> {
-  return {
-    'X-RateLimit-Limit': String(limit),
-    'X-RateLimit-Remaining': String(remaining),
-    'X-RateLimit-Reset': String(reset),
-  };
 }
 
 /** Logs an exception and answers what the client may know of it. Throws it on where the client is gone. */
@@ -190,4 +181,119 @@ function baseOf({ snapshot, request, local }: Exchange): string {
   const { host } = request.headers;
   if (local || host === undefined || snapshot.server.server.http.base_url !== null) return baseUrlOf(snapshot.server);
   return `${isSecure(request) ? 'https' : 'http'}://${host}`;
+}
+
+// API keys: a key comes in exactly one of three headers. Over the Unix socket the operator needs none, because the file's
+// permissions have decided already.
+
+const BEARER = 'authorization';
+const HEADERS = [BEARER, 'x-api-key', 'service-api-key'];
+
+/** The keys that the request shows; `Authorization` counts only with the Bearer scheme (RFC 6750 §2.1). One header twice is two. */
+function keysOf(request: IncomingMessage): string[] {
+  if (!HEADERS.some((name) => name in request.headers)) return [];
+  const { headersDistinct } = request;
+  return HEADERS.flatMap((name) =>
+    (headersDistinct[name] ?? []).map((value) =>
+      name === BEARER ? (/^Bearer +(\S+) *$/i.exec(value)?.[1] ?? '') : value,
+    ),
+  );
+}
+
+/**
+ * Who asks: by its key, else the operator over the Unix socket (for the tenant that `X-Postern-Tenant` names), else
+ * nobody (undefined). A key that is shown and is not valid is refused, wherever it is shown.
+ */
+export async function principalOf(
+  { request, local, ip }: Pick<Exchange, 'request' | 'local' | 'ip'>,
+  authenticator: Authenticator,
+): Promise<Principal | Refusal | undefined> {
+  const [key, another] = keysOf(request);
+  if (another !== undefined) return refuse('AUTH_AMBIGUOUS');
+  if (key !== undefined) {
+    const known = await authenticator.byKey(key, ip);
+    return typeof known === 'string' ? refusalOfKey(known) : known;
+  }
+  if (!local) return undefined;
+  const tenant = header(request, 'x-postern-tenant');
+  const operator = await authenticator.operator(tenant);
+  return operator ?? refuse('NOT_FOUND', { message: `There is no tenant ${(tenant ?? '').slice(0, 60)}.` });
+}
+
+/** The refusal where a key is needed and none is shown. */
+export function refuseMissingKey(): Refusal {
+  return refuse('AUTH_MISSING_KEY', { headers: CHALLENGE });
+}
+
+function refusalOfKey(fault: AuthFault): Refusal {
+  switch (fault) {
+    case 'TENANT_SUSPENDED':
+      return refuse('AUTH_FORBIDDEN', { message: 'The account of this API key is suspended.' });
+    case 'TENANT_UNCONFIRMED':
+      return refuse('AUTH_FORBIDDEN', {
+        message: 'The account of this API key is not confirmed yet: follow the link that was mailed to its owner.',
+      });
+    default:
+      return refuse(fault, { headers: CHALLENGE });
+  }
+}
+
+const CHALLENGE = { 'WWW-Authenticate': 'Bearer' };
+
+// `Idempotency-Key`, for forms and the API alike: the same request twice has one effect and one answer.
+
+/** The statements that store the answer with what it tells of; none where the request has no key. */
+export type Stored = (answer: Answer) => readonly Statement[];
+
+const MAX_KEY_LENGTH = 256;
+
+const CONFLICTS = {
+  'other body': 'This Idempotency-Key was used with another body.',
+  'in progress': 'The first request with this Idempotency-Key is still in progress.',
+} as const;
+
+/**
+ * Does the work unless a request with this key has done it, and answers what that one was answered. An answer that the work
+ * did not commit itself is stored afterwards, and where it fails the key is given back.
+ */
+export async function answerOnce(
+  { idempotency, log }: { readonly idempotency: Idempotency; readonly log: Log },
+  request: {
+    readonly exchange: Exchange;
+    /** What the key is unique in: the form, or the API key and the route. */
+    readonly scope: string;
+    /** The hash of the body. */
+    readonly hash: () => string;
+  },
+  work: (stored: Stored) => Promise<Answer>,
+): Promise<Answer | Refusal> {
+  const { exchange, scope, hash } = request;
+  const key = header(exchange.request, 'idempotency-key');
+  if (key === undefined) return work(() => []);
+  if (key === '' || key.length > MAX_KEY_LENGTH) {
+    return refuse('VALIDATION_FAILED', { message: `Idempotency-Key must have 1 to ${MAX_KEY_LENGTH} characters.` });
+  }
+  const began = await idempotency.begin(scope, key, hash());
+  if (began.kind === 'conflict') return refuse('IDEMPOTENCY_CONFLICT', { message: CONFLICTS[began.reason] });
+  if (began.kind === 'replay') {
+    const answer = parseAnswer(began.response);
+    return { ...answer, headers: { ...answer.headers, 'Idempotent-Replayed': 'true' } };
+  }
+  const { claim } = began;
+  let committed: string | undefined;
+  try {
+    const answer = await work((made) => {
+      committed = JSON.stringify(made);
+      return [idempotency.answer(claim, { status: made.status, response: committed })];
+    });
+    const response = JSON.stringify(answer);
+    if (response !== committed) await idempotency.finish(claim, { status: answer.status, response });
+    return answer;
+  } catch (error) {
+    if (error instanceof UnmetError) return refuse('IDEMPOTENCY_CONFLICT', { message: CONFLICTS['in progress'] });
+    await idempotency.release(claim).catch((cause: unknown) => {
+      log.warn('idempotency.not_released', { request: exchange.id, ...errorFields(cause) });
+    });
+    throw error;
+  }
 }

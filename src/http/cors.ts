@@ -5,12 +5,9 @@
  */
 import cors from '@koa/cors';
 import type Koa from 'koa';
-import type { Audience } from '../config/forms.ts';
+import type { Audience } from '../config/snapshot.ts';
 import type { ServerConfig } from '../config/schema.ts';
-import type { Exchange, State } from './context.ts';
 
-const EXPOSED_HEADERS =
-  'X-Request-Id, X-RateLimit-Limit, X-RateLimit-Remaining, X-RateLimit-Reset, Retry-After, Idempotent-Replayed';
 const DAY = '86400';
 /** A scheme, a name of DNS and a port. */
 const MAX_ORIGIN_LENGTH = 300;
@@ -18,16 +15,6 @@ const MAX_ORIGIN_LENGTH = 300;
 /** Answers preflights for the origin in the state's `readableFor`; with these headers, else with whichever it asks for. */
 export function preflights(allowMethods = 'POST', allowHeaders?: string): Koa.Middleware {
   return cors({ origin: ({ state }) => String(state['readableFor'] ?? ''), allowMethods, allowHeaders, maxAge: DAY });
-}
-
-/** Headers by which pages of this origin may read the answer; none may where it is empty. */
-export function readableHeaders(origin: string): Readonly<Record<string, string>> {
-  if (origin === '') return { Vary: 'Origin' };
-  return {
-    Vary: 'Origin',
-    'Access-Control-Allow-Origin': origin,
-    'Access-Control-Expose-Headers': EXPOSED_HEADERS,
-  };
 }
 
 /**
@@ -87,27 +74,4 @@ export function pageSources({ domain, origins, anyone }: Audience): string[] {
       ? []
       : ['https:', 'http:'].flatMap((scheme) => [`${scheme}//${domain}:*`, `${scheme}//*.${domain}:*`]);
   return [...own, ...origins.map(originOf).filter((origin) => origin !== undefined)];
-}
-
-// Which pages may call the API from a browser: those of `server.http.cors_origins` alone. A key in a page is its owner's risk.
-
-const HEADERS =
-  'content-type, accept, authorization, x-api-key, service-api-key, idempotency-key, x-requested-with, user-agent';
-
-/** Answers preflights of those pages, and lets them read answers. */
-export function apiCors(): Koa.Middleware<State> {
-  const preflight = preflights('GET, POST, PUT, PATCH, DELETE', HEADERS);
-  return async (ctx, next) => {
-    const { exchange } = ctx.state;
-    ctx.state.readableFor = readableFor(exchange);
-    await (exchange.method === 'OPTIONS' ? preflight(ctx, next) : next());
-  };
-}
-
-/** The `Origin` that the answer is readable for, or nothing. */
-function readableFor({ request, snapshot }: Exchange): string {
-  const { origin } = request.headers;
-  const asking = originOf(validOrigin(origin));
-  if (origin === undefined || asking === undefined) return '';
-  return snapshot.server.server.http.cors_origins.some((one) => originOf(one) === asking) ? origin : '';
 }

@@ -4,7 +4,7 @@
  * themselves are JSON.parse's.
  */
 import { messageOf } from '../lib/errors.ts';
-import type { Refusal } from './errors.ts';
+import type { Refusal } from './answer.ts';
 import { Entries, malformed, type FieldLimits, type Parsed } from './entries.ts';
 
 const MAX_DEPTH = 20;

@@ -20,16 +20,12 @@ export interface MetricsParts {
   readonly log: Log;
   readonly version: string;
   /** What other servers count: the name of the metric, what it is about, and its counts by `outcome`. */
-  readonly tallies?: readonly TallyMetric[];
+  readonly tallies?: readonly { readonly name: string; readonly help: string; readonly tally: Entries }[];
   /** When the certificate ends, ms; undefined where there is none. */
   readonly certificateEnds?: () => number | undefined;
 }
 
-interface TallyMetric {
-  readonly name: string;
-  readonly help: string;
-  readonly tally: Pick<Tally<string>, 'entries'>;
-}
+type Entries = Pick<Tally<string>, 'entries'>;
 
 export interface Metrics {
   answer(): Promise<Answer>;
@@ -129,6 +125,6 @@ export function createMetrics(parts: MetricsParts): Metrics {
 
 type Sample = readonly [labels: Readonly<Record<string, string>>, count: number];
 
-function labelled(label: string, tally: TallyMetric['tally']): Sample[] {
+function labelled(label: string, tally: Entries): Sample[] {
   return tally.entries().map(([value, count]) => [{ [label]: value }, count]);
 }

@@ -23,7 +23,7 @@ import {
   type Entry,
   type FieldLimits,
 } from './entries.ts';
-import { refuse, type Refusal } from './errors.ts';
+import { refuse, type Refusal } from './answer.ts';
 
 /** Bytes of the body, of a file and of all files, and how many files; `uploads`: whether the form takes files at all. */
 export interface MultipartLimits
@@ -31,14 +31,11 @@ export interface MultipartLimits
   readonly uploads: boolean;
 }
 
-interface Parts {
+export interface MultipartBody {
   readonly entries: readonly Entry[];
   /** Every file that was chosen, also those not kept; without a name where a field for files was left empty. */
   readonly chosen: readonly { readonly field: string; readonly filename: string }[];
   readonly refusal: Refusal | undefined;
-}
-
-export interface MultipartBody extends Parts {
   /** Empty where the body is refused: what had come of them is dropped. */
   readonly files: readonly Upload[];
 }
@@ -62,8 +59,9 @@ export async function readMultipart(request: IncomingMessage, options: Multipart
     return { entries: [], chosen: [], files: [], refusal: malformed('The Content-Type has no boundary.') };
   }
   const collector = new PartCollector(options);
+  const chunks = chunksOf(request, options.limits.body);
   try {
-    const early = await readInto(chunksOf(request, options.limits.body), boundary, collector);
+    const early = await collector.take(partsOf(chunks, boundary));
     const parts = collector.read(parameters.get('charset'));
     const refusal = early ?? parts.refusal;
     if (refusal === undefined) return { ...parts, files: collector.uploads() };
@@ -72,6 +70,8 @@ export async function readMultipart(request: IncomingMessage, options: Multipart
   } catch (error) {
     await collector.abort();
     throw error;
+  } finally {
+    await chunks.return();
   }
 }
 
@@ -83,26 +83,6 @@ class Refused extends Error {
   constructor(refusal: Refusal) {
     super(refusal.code);
     this.refusal = refusal;
-  }
-}
-
-/** Resolves when all is read and written, or with what ended the reading early. */
-async function readInto(
-  chunks: AsyncGenerator<Buffer, void>,
-  boundary: string,
-  collector: PartCollector,
-): Promise<Refusal | undefined> {
-  try {
-    for await (const item of partsOf(chunks, boundary)) {
-      if (Buffer.isBuffer(item)) await collector.data(item);
-      else collector.begin(item);
-    }
-    return undefined;
-  } catch (error) {
-    if (error instanceof Refused) return error.refusal;
-    throw error;
-  } finally {
-    await chunks.return();
   }
 }
 
@@ -257,8 +237,21 @@ class PartCollector {
     this.#options = options;
   }
 
-  /** Throws Refused. */
-  begin({ name, ...head }: PartHead): void {
+  /** Resolves when all is read and written, or with what ended the reading early. */
+  async take(items: AsyncIterable<PartHead | Buffer>): Promise<Refusal | undefined> {
+    try {
+      for await (const item of items) {
+        if (Buffer.isBuffer(item)) await this.#data(item);
+        else this.#begin(item);
+      }
+      return undefined;
+    } catch (error) {
+      if (error instanceof Refused) return error.refusal;
+      throw error;
+    }
+  }
+
+  #begin({ name, ...head }: PartHead): void {
     const { limits } = this.#options;
     const pieces = this.#pieces;
     if (name === undefined) throw new Refused(malformed(`Part ${pieces.length + 1} of the body has no name.`));
@@ -267,8 +260,7 @@ class PartCollector {
     pieces.push({ name, ...head, chunks: [], size: 0 });
   }
 
-  /** Resolves when the store has taken it. */
-  async data(chunk: Buffer): Promise<void> {
+  async #data(chunk: Buffer): Promise<void> {
     const piece = this.#pieces.at(-1);
     if (piece === undefined) return;
     piece.size += chunk.length;
@@ -296,7 +288,7 @@ class PartCollector {
   }
 
   /** What the parts say, as far as they have come. `declared` is the charset of the body's type. */
-  read(declared: string | undefined): Parts {
+  read(declared: string | undefined): Omit<MultipartBody, 'files'> {
     const decoder = this.#decoder(declared);
     if (decoder === undefined) return { entries: [], chosen: [], refusal: unknownCharset(declared ?? '') };
     const entries = new Entries(this.#options.limits);

@@ -2,43 +2,46 @@
  * The one table of routes. Authenticated and administrative routes answer at three spellings, and no handler knows which
  * was used; what is for machines that watch the daemon has one.
  */
-import type { KeyObject } from 'node:crypto';
 import { Router, type RouterContext, type RouterMiddleware } from '@koa/router';
 import type Koa from 'koa';
-import { page, refusedA, send, type Answer, json } from './answer.ts';
-import { apiCors } from './cors.ts';
+import { takesMail } from '../config/forwarding.ts';
+import type { Snapshot } from '../config/snapshot.ts';
+import { policyText } from '../dns/mta-sts.ts';
+import { type Clock, isoTime } from '../lib/clock.ts';
+import { errorFields } from '../lib/errors.ts';
+import { html } from '../lib/html.ts';
+import type { Log } from '../lib/log.ts';
+import { isDamaged } from '../store/database.ts';
+import type { FreeSpace } from '../store/sqlite.ts';
+import { refuse, statusOf, type Refusal, type Answer, json, page, refusedA } from './answer.ts';
+import type { Store } from '../store/store.ts';
+import { probeStore } from '../store/tenants.ts';
 import type { Route, Services } from './api/route.ts';
 import { createServe, type ServeParts } from './api/serve.ts';
 import { apiRoutes } from './api/table.ts';
-import { refuse, statusOf, type Refusal } from './errors.ts';
-import { type Context, type Exchange, type Handler, type State, rateLimited } from './context.ts';
+import { type Context, type Exchange, refuseOver, type State } from './context.ts';
+import { originOf, preflights, validOrigin } from './cors.ts';
+import { createConfirm, createUnsubscribe, type LinkParts } from './links.ts';
 import { errorPage } from './pages/error.ts';
-import { frontPage, confirmPage, confirmedPage, linkOverPage, NEVER } from './pages/confirm.ts';
-import type { Snapshot } from '../config/snapshot.ts';
-import { type Clock, isoTime } from '../lib/clock.ts';
-import { errorFields } from '../lib/errors.ts';
-import type { Log } from '../lib/log.ts';
-import { isDamaged, type FreeSpace } from '../store/database.ts';
-import { probeStore } from '../store/tenants.ts';
-import type { Store } from '../store/store.ts';
-
-import { findToken, type Confirmable, type ConfirmKinds } from '../accounts/consent.ts';
-
-import { type Page, layout, mark } from './pages/layout.ts';
+import { layout } from './pages/layout.ts';
 import { openApi } from './openapi/document.ts';
 import { referencePage } from './pages/reference.ts';
-import { suppress } from '../store/suppressions.ts';
-import { openUnsubscribeToken } from '../transactional/unsubscribe.ts';
-import { html } from '../lib/html.ts';
 import type { Metrics } from './metrics.ts';
-import { takesMail } from '../config/forwarding.ts';
-import { policyText } from '../dns/mta-sts.ts';
 
-export interface TableParts
-  extends Services, ServeParts, ConfirmParts, HealthParts, MetricsRouteParts, UnsubscribeParts {
+export interface TableParts extends Services, ServeParts, LinkParts {
   /** Of this program, for the reference. */
   readonly version: string;
+  readonly freeSpace: FreeSpace;
+  readonly store: Store;
+  readonly clock: Clock;
+  readonly log: Log;
+  readonly snapshot: () => Snapshot;
+  /** What keeps the queue from moving, in words; undefined while it moves. */
+  readonly queueProblem: () => string | undefined;
+  readonly metrics: Pick<Metrics, 'answer' | 'answered'>;
 }
+
+type Handler = (exchange: Exchange, params: Readonly<Record<string, string>>) => Answer | Promise<Answer>;
 
 /** The API's routes answer with and without these. */
 const PREFIX = /^\/(?:api|v1)(?=\/)/;
@@ -50,13 +53,26 @@ export function mountRoutes(app: Koa<State>, parts: TableParts): void {
   const reference = createReference(routes, parts.version);
   const pages = new Router<State>(EXACT);
   pages.get('/', answering(front));
-  pages.get('/healthz', answering(healthz));
+  pages.get(
+    '/healthz',
+    answering(() => json({ status: 'ok' })),
+  );
   pages.get('/readyz', answering(readyz(parts)));
-  pages.get('/metrics', answering(metrics(parts)));
+  // On the Unix socket alone; on the public side there is no such address.
+  pages.get(
+    '/metrics',
+    answering(({ local, id }) => (local ? parts.metrics.answer() : refusedA(refuse('NOT_FOUND'), id))),
+  );
   pages.get('/.well-known/security.txt', answering(securityTxt));
   pages.get('/.well-known/mta-sts.txt', answering(mtaSts));
-  pages.get('/openapi.json', answering(reference.document));
-  pages.get('/docs', answering(reference.page));
+  pages.get(
+    '/openapi.json',
+    answering(() => reference().document),
+  );
+  pages.get(
+    '/docs',
+    answering(() => reference().page),
+  );
   pages.register('/confirm/:token', ['GET', 'POST'], answering(createConfirm(parts)));
   pages.register('/unsubscribe/:token', ['GET', 'POST'], answering(createUnsubscribe(parts)));
   const api = apiRouters(routes, createServe(parts, routes));
@@ -74,7 +90,9 @@ export function mountRoutes(app: Koa<State>, parts: TableParts): void {
     const path = ctx.path.replace(PREFIX, '');
     const known = [pages.match(ctx.path, ''), api.get(firstSegment(path))?.router.match(path, '')];
     const methods = known.flatMap((match) => match?.path ?? []).flatMap((layer) => layer.methods);
-    send(ctx, refused(ctx.state.exchange, unknown(methods)));
+    const headers = { Allow: [...new Set(methods)].join(', ') };
+    const refusal = methods.length === 0 ? refuse('NOT_FOUND') : refuse('METHOD_NOT_ALLOWED', { headers });
+    ctx.state.answer = refused(ctx.state.exchange, refusal);
   });
 }
 
@@ -101,30 +119,50 @@ function firstSegment(path: string): string {
   return path.split('/', 2)[1] ?? '';
 }
 
-/** What somebody sees who opens the server's own address. */
+/** The page of the server's own address: what it is, and where to go on. */
 function front({ snapshot }: Exchange): Answer {
-  return page(frontPage(snapshot.server.server));
+  const { hostname, operator } = snapshot.server.server;
+  const content = html`<h1>${hostname}</h1>
+<p>This server receives web form submissions, and sends and forwards email. It runs Postern.</p>
+<ul>
+<li><a href="/docs">API reference</a></li>
+<li><a href="/openapi.json">OpenAPI document</a></li>
+<li><a href="/.well-known/security.txt">Report a security problem</a></li>
+</ul>
+<p class="soft">To report abuse, write to <a href="mailto:${encodeURI(operator)}">${operator}</a>.</p>`;
+  return page(layout({ title: hostname, content }));
 }
 
 async function limited(ctx: Context, next: Koa.Next): Promise<void> {
   const { exchange } = ctx.state;
-  if (exchange.limit.allowed || exchange.local) await next();
-  else send(ctx, refused(exchange, rateLimited(exchange.limit, exchange.at)));
-}
-
-function unknown(methods: readonly string[]): Refusal {
-  if (methods.length === 0) return refuse('NOT_FOUND');
-  return refuse('METHOD_NOT_ALLOWED', { headers: { Allow: [...new Set(methods)].join(', ') } });
+  const refusal = refuseOver(exchange.limit, exchange);
+  if (refusal === undefined) await next();
+  else ctx.state.answer = refused(exchange, refusal);
 }
 
 /** A route's handler as middleware; it gets the parts of the path, percent-decoded. */
-function answering(
-  handler: (exchange: Exchange, params: Readonly<Record<string, string>>) => Answer | Promise<Answer>,
-): RouterMiddleware<State> {
-  return async (ctx) => send(ctx, await handler(ctx.state.exchange, ctx.params));
+function answering(handler: Handler): RouterMiddleware<State> {
+  return async ({ state, params }) => {
+    state.answer = await handler(state.exchange, params);
+  };
 }
 
-type TokenHandler = (exchange: Exchange, params: Readonly<Record<string, string>>) => Promise<Answer>;
+const API_HEADERS =
+  'content-type, accept, authorization, x-api-key, service-api-key, idempotency-key, x-requested-with, user-agent';
+
+/** Pages of `server.http.cors_origins` alone may call the API from a browser. A key in a page is its owner's risk. */
+function apiCors(): Koa.Middleware<State> {
+  const preflight = preflights('GET, POST, PUT, PATCH, DELETE', API_HEADERS);
+  return async (ctx, next) => {
+    const { method, request, snapshot } = ctx.state.exchange;
+    const { origin = '' } = request.headers;
+    const asking = origin === '' ? undefined : originOf(validOrigin(origin));
+    const { cors_origins: origins } = snapshot.server.server.http;
+    const mayCall = asking !== undefined && origins.some((one) => originOf(one) === asking);
+    ctx.state.readableFor = mayCall ? origin : '';
+    await (method === 'OPTIONS' ? preflight(ctx, next) : next());
+  };
+}
 
 /** API clients get JSON; somebody who typed the address gets a page. */
 export function refused(exchange: Exchange, refusal: Refusal): Answer {
@@ -132,68 +170,43 @@ export function refused(exchange: Exchange, refusal: Refusal): Answer {
   return page(errorPage({ refusal, requestId: exchange.id }), statusOf(refusal), refusal.headers);
 }
 
-export interface HealthParts {
-  readonly store: Store;
-  readonly freeSpace: FreeSpace;
-  readonly clock: Clock;
-  readonly log: Log;
-  readonly snapshot: () => Snapshot;
-  /** What keeps the queue from moving, in words; undefined while it moves. */
-  readonly queueProblem: () => string | undefined;
-}
-
-type Check = { readonly ok: true } | { readonly ok: false; readonly reason: string };
-
-const OK: Check = { ok: true };
 /** So often at most is the database written to. */
 const PROBE_MS = 1000;
-
-function healthz(): Answer {
-  return json({ status: 'ok' });
-}
 
 /**
  * `/readyz`: 200, or 503 with the reasons. The database must take a write, the disk have space, the queue move. Details of
  * the configuration are shown to the operator alone, because they name files.
  */
-function readyz({ store, freeSpace, clock, log, snapshot, queueProblem }: HealthParts): Handler {
-  let probed = { at: -Infinity, check: Promise.resolve(OK) };
+function readyz({ store, freeSpace, clock, log, snapshot, queueProblem }: TableParts): Handler {
+  let probed = { at: -Infinity, problem: Promise.resolve<string | undefined>(undefined) };
 
-  async function probe(): Promise<Check> {
+  async function probe(): Promise<string | undefined> {
     try {
       await probeStore(store);
-      return OK;
+      return undefined;
     } catch (error) {
       log.error('readyz.database_failed', errorFields(error));
-      return {
-        ok: false,
-        reason: isDamaged(error) ? 'the database is damaged: restore a backup' : 'the database cannot be written',
-      };
+      return isDamaged(error) ? 'the database is damaged: restore a backup' : 'the database cannot be written';
     }
   }
 
-  function database(): Promise<Check> {
-    const now = clock.monotonic();
-    if (now - probed.at >= PROBE_MS) probed = { at: now, check: probe() };
-    return probed.check;
-  }
-
-  function disk(): Check {
-    const { free_disk: least } = snapshot().server.limits;
-    return freeSpace.below(least) ? { ok: false, reason: 'the disk has less room than limits.free_disk' } : OK;
-  }
-
-  function queue(): Check {
-    const reason = queueProblem();
-    return reason === undefined ? OK : { ok: false, reason };
-  }
-
   return async (exchange) => {
-    const checks = { database: await database(), disk: disk(), queue: queue() };
+    const now = clock.monotonic();
+    if (now - probed.at >= PROBE_MS) probed = { at: now, problem: probe() };
+    const isFull = freeSpace.below(snapshot().server.limits.free_disk);
+    const checks = {
+      database: check(await probed.problem),
+      disk: check(isFull ? 'the disk has less room than limits.free_disk' : undefined),
+      queue: check(queueProblem()),
+    };
     const ready = Object.values(checks).every(({ ok }) => ok);
     const body = { status: ready ? 'ready' : 'not ready', checks, configuration: configuration(exchange) };
     return json(body, ready ? 200 : 503, ready ? undefined : { 'Retry-After': '5' });
   };
+}
+
+function check(reason: string | undefined) {
+  return { ok: reason === undefined, reason };
 }
 
 /** Problems of the configuration stop nothing: the last good version runs on. */
@@ -203,51 +216,12 @@ function configuration({ snapshot, local }: Exchange): object {
   return { problems: problems.length, ...(problems.length > 0 ? { hint: 'postern config check names them' } : {}) };
 }
 
-export interface ConfirmParts {
-  readonly store: Store;
-  readonly clock: Clock;
-  /** What each kind of link confirms. */
-  readonly confirmations: ConfirmKinds;
-}
-
-/**
- * `/confirm/{token}`: GET shows what the link would do, because mail scanners follow links; POST does it (`?answer=never`:
- * refuses for good).
- */
-function createConfirm(parts: ConfirmParts): TokenHandler {
-  return async ({ method, id, query }, { token: value = '' }) => {
-    const token = await findToken(parts, value);
-    if (token === undefined) return page(linkOverPage(id), 404);
-    const kind = parts.confirmations[token.kind];
-    const found = await kind(token);
-    if (found === undefined) return page(linkOverPage(id), 404);
-    if (method !== 'POST') return page(stateOf(found));
-    if (new URLSearchParams(query).get('answer') === NEVER) await found.refuse();
-    else if (!found.isRefused) await found.confirm();
-    return page(stateOf((await kind(token)) ?? found));
-  };
-}
-
-function stateOf(found: Confirmable): Page {
-  if (found.isRefused) return confirmedPage(found.refused);
-  return found.isDone
-    ? confirmedPage(found.done, { refusable: true })
-    : confirmPage(found.question, { refusable: true });
-}
-
 const CACHED = { 'Cache-Control': 'public, max-age=300' };
 
-export interface Reference {
-  /** `/openapi.json` */
-  document(): Answer;
-  /** `/docs` */
-  page(): Answer;
-}
-
 /** The OpenAPI document and the reference page, made when they are first requested. */
-function createReference(routes: readonly Route[], version: string): Reference {
+function createReference(routes: readonly Route[], version: string) {
   let made: { document: Answer; page: Answer } | undefined;
-  function both(): { document: Answer; page: Answer } {
+  return () => {
     if (made !== undefined) return made;
     const document = openApi(routes, version);
     // Anybody's page or tool may read it: there is nothing in it that is not published.
@@ -256,45 +230,7 @@ function createReference(routes: readonly Route[], version: string): Reference {
       page: page(referencePage(document), 200, CACHED),
     };
     return made;
-  }
-  return { document: () => both().document, page: () => both().page };
-}
-
-export interface UnsubscribeParts {
-  readonly store: Store;
-  readonly clock: Clock;
-  /** Signs the links. */
-  readonly unsubscribeKey: KeyObject;
-}
-
-/** `/unsubscribe/{token}`: GET shows a button, POST unsubscribes at once, without a redirect (RFC 8058 §3.2). */
-function createUnsubscribe(parts: UnsubscribeParts): TokenHandler {
-  const { store, clock, unsubscribeKey } = parts;
-  return async ({ method, id }, { token = '' }) => {
-    const subscription = openUnsubscribeToken(token, unsubscribeKey);
-    if (subscription === undefined) return page(brokenLinkPage(id), 404);
-    const { tenant, address } = subscription;
-    if (method !== 'POST') {
-      const heading = 'Unsubscribe?';
-      return page(
-        confirmPage({ heading, text: [`Stop all mail from this sender to ${address}?`], button: 'Unsubscribe' }),
-      );
-    }
-    await store.write([suppress({ tenant, address, reason: 'unsubscribe', created_at: clock.now() })]);
-    return page(
-      confirmedPage({ heading: 'Unsubscribed', text: [`This sender will not send any more mail to ${address}.`] }),
-    );
   };
-}
-
-function brokenLinkPage(requestId: string) {
-  return layout({
-    title: 'This link does not work',
-    requestId,
-    content: html`${mark('bad')}
-<h1>This link does not work</h1>
-<p>It was not copied completely. Please open the link in the email again.</p>`,
-  });
 }
 
 const DAY = 86_400_000;
@@ -311,15 +247,6 @@ function securityTxt({ at, snapshot }: Exchange): Answer {
     ...(http.base_url === null ? [] : [`Canonical: ${http.base_url}/.well-known/security.txt`]),
   ];
   return { status: 200, type: 'text/plain; charset=utf-8', body: `${lines.join('\n')}\n` };
-}
-
-export interface MetricsRouteParts {
-  readonly metrics: Pick<Metrics, 'answer' | 'answered'>;
-}
-
-/** `/metrics` on the Unix socket; on the public side there is no such address. */
-function metrics(parts: MetricsRouteParts): Handler {
-  return ({ local, id }) => (local ? parts.metrics.answer() : refusedA(refuse('NOT_FOUND'), id));
 }
 
 const HOST = /^mta-sts\.(.+?)\.?(?::\d+)?$/;

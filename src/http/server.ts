@@ -18,12 +18,12 @@ import { type Duplex, Readable } from 'node:stream';
 import Koa from 'koa';
 import type { Domains } from '../domains/domains.ts';
 import { clientBucket, type Limits, type Verdict } from '../accounts/rate-limits.ts';
-import { httpPlaces } from '../config/http-address.ts';
+import { httpPlaces } from '../config/schema-server.ts';
 import type { CertificateKeeper } from '../lib/certificate.ts';
 import { errorFields, codeOf } from '../lib/errors.ts';
 import { newId } from '../lib/ids.ts';
 import { listenOn, listenOnSocket, parseListenAddress, type Bind, type ListenAddress } from '../lib/sockets.ts';
-import { send, type Answer, refusedA } from './answer.ts';
+import { type Answer, refusedA, refuse, type Refusal } from './answer.ts';
 import {
   LOCAL,
   clientAddress,
@@ -34,11 +34,9 @@ import {
   type State,
   faultRefusal,
   pageByTls,
-  rateHeaders,
 } from './context.ts';
 import { ClientGone } from './entries.ts';
-import { preflights, readableHeaders } from './cors.ts';
-import { refuse, type Refusal } from './errors.ts';
+import { preflights } from './cors.ts';
 import { createFormHandler, type SubmitParts } from './forms/submit.ts';
 import {
   parseFormPath,
@@ -48,9 +46,6 @@ import {
   type FormRequestParts,
 } from './forms/request.ts';
 import { mountRoutes, refused, type TableParts } from './routes.ts';
-import type { Snapshot } from '../config/snapshot.ts';
-import type { Clock } from '../lib/clock.ts';
-import type { Log } from '../lib/log.ts';
 
 export interface HttpServerOptions extends SubmitParts, TableParts {
   readonly domains: Pick<Domains, 'status' | 'report' | 'check' | 'rotateKeys' | 'move'>;
@@ -60,7 +55,7 @@ export interface HttpServerOptions extends SubmitParts, TableParts {
   readonly deadlines?: Partial<Deadlines>;
   /** TLS is spoken nowhere without one. */
   readonly certificate?: CertificateKeeper | undefined;
-  /** Opens sockets of its own unless told. */
+  /** Opens the sockets; `listenOn` by default. */
   readonly bind?: Bind;
 }
 
@@ -94,7 +89,7 @@ const MAX_CONNECTIONS = 8192;
 const MINUTE = 60_000;
 
 export function createHttpServer(options: HttpServerOptions): HttpServer {
-  const { clock, log, limits, metrics, snapshot, extra, certificate, bind = listenOn } = options;
+  const { clock, log, metrics, snapshot, extra, certificate, bind = listenOn } = options;
   const deadlines = { ...DEADLINES, ...options.deadlines };
   const local = new WeakSet<IncomingMessage>();
   const connections = new Connections(MAX_CONNECTIONS);
@@ -120,55 +115,35 @@ export function createHttpServer(options: HttpServerOptions): HttpServer {
     const exchange = await begin(ctx);
     ctx.state.exchange = exchange;
     try {
-      const host = hostFault(ctx.req);
-      if (host !== undefined) send(ctx, refused(exchange, refuse('REQUEST_MALFORMED', { message: host })));
-      else {
-        const elsewhere = pageByTls(exchange);
-        if (elsewhere === undefined) await next();
-        else send(ctx, elsewhere);
-      }
-      respond(ctx, isLast(ctx));
+      const fault = hostFault(ctx.req);
+      const refusal = fault === undefined ? undefined : refuse('REQUEST_MALFORMED', { message: fault });
+      ctx.state.answer = refusal === undefined ? pageByTls(exchange) : refused(exchange, refusal);
+      if (ctx.state.answer === undefined) await next();
+      respond(ctx, closing);
     } catch (error) {
       if (error instanceof ClientGone) return;
       for (const name of ctx.res.getHeaderNames()) ctx.remove(name);
-      send(ctx, refused(exchange, faultRefusal(error, exchange, log)));
-      respond(ctx, isLast(ctx));
+      ctx.state.answer = refused(exchange, faultRefusal(error, exchange, log));
+      respond(ctx, closing);
     }
-    if (ctx.res.statusCode >= 400) tellRefused(exchange, ctx.res.statusCode);
-  }
-
-  /** Whether nothing more is read from the connection. */
-  function isLast(ctx: Context): boolean {
-    return closing || holdsBack(ctx);
-  }
-
-  function tellRefused({ id, method, path, ip }: Exchange, status: number): void {
-    log.debug('http.refused', { request: id, method, path: loggedPath(path), status, ip });
-  }
-
-  function busy(): boolean {
-    return inProgress > 0;
+    const { id: request, method, path, ip } = exchange;
+    const { statusCode: status } = ctx.res;
+    if (status >= 400) log.debug('http.refused', { request, method, path: loggedPath(path), status, ip });
   }
 
   async function begin({ req: request, res: response }: Context): Promise<Exchange> {
-    const now = clock.now();
+    const at = clock.now();
     const current = snapshot();
-    const { server, limits: configured } = current.server;
     const isLocal = local.has(request);
-    const ip = isLocal ? LOCAL : clientAddress(request, server.http.trusted_proxies);
-    const limit = await limits.take(`address:${clientBucket(ip)}`, {
-      count: configured.requests_per_minute_per_address,
-      windowMs: MINUTE,
-    });
-    const { path, query } = splitTarget(request.url ?? '/');
+    const ip = isLocal ? LOCAL : clientAddress(request, current.server.server.http.trusted_proxies);
+    const limit = await takeAddress(options, ip);
     return {
       request,
       response,
-      id: newId('req', now),
-      at: now,
+      id: newId('req', at),
+      at,
       method: request.method ?? 'GET',
-      path,
-      query,
+      ...splitTarget(request.url ?? '/'),
       snapshot: current,
       ip,
       local: isLocal,
@@ -193,7 +168,7 @@ export function createHttpServer(options: HttpServerOptions): HttpServer {
     // The body is sent for when somebody wants to read it.
     server.on('checkContinue', listen);
     server.on('checkExpectation', listen);
-    answerBrokenRequests(server, { clock, log, limits, snapshot });
+    answerBrokenRequests(server, options);
     servers.push(server);
     return server;
   }
@@ -242,7 +217,7 @@ export function createHttpServer(options: HttpServerOptions): HttpServer {
     do {
       await clock.sleep(Math.min(SETTLE_MS, graceMs));
       for (const server of servers) server.closeIdleConnections();
-    } while (busy() && clock.monotonic() < until);
+    } while (inProgress > 0 && clock.monotonic() < until);
     for (const server of servers) server.closeAllConnections();
     // Those that never got to a request: TLS is still being agreed on.
     connections.destroy();
@@ -259,7 +234,7 @@ function hostFault({ rawHeaders, httpVersion }: IncomingMessage): string | undef
   return count === 0 && httpVersion === '1.1' ? 'The request has no Host header.' : undefined;
 }
 
-/** A request that is on its way when the doors close has this long to arrive. */
+/** A request that is on its way when the server stops listening has this long to arrive. */
 const SETTLE_MS = 25;
 
 /** Requests to forms' addresses, whose every answer says which page may read it. */
@@ -268,21 +243,14 @@ function forms(handle: (formRequest: FormRequest) => Promise<Answer>, parts: For
   return async (ctx, next) => {
     const { exchange } = ctx.state;
     const path = parseFormPath(exchange.path);
-    if (path === undefined) {
-      await next();
-      return;
-    }
-    const found = findFormRequest(exchange, path, parts);
-    const formRequest = found instanceof Promise ? await found : found;
+    if (path === undefined) return void (await next());
+    const formRequest = await findFormRequest(exchange, path, parts);
     ctx.state.readableFor = readableFor(formRequest);
-    if (exchange.method === 'OPTIONS') await preflight(ctx, async () => send(ctx, await handle(formRequest)));
-    else send(ctx, await handle(formRequest));
+    async function answer(): Promise<void> {
+      ctx.state.answer = await handle(formRequest);
+    }
+    await (exchange.method === 'OPTIONS' ? preflight(ctx, answer) : answer());
   };
-}
-
-/** Whether the client still holds its body back: what comes next on the connection could not be told from it. */
-function holdsBack({ req }: Context): boolean {
-  return req.headers.expect !== undefined && !req.complete;
 }
 
 /**
@@ -328,15 +296,15 @@ export class Connections {
   }
 }
 
-export interface BrokenParts {
-  readonly clock: Clock;
-  readonly log: Log;
-  readonly limits: Pick<Limits, 'take'>;
-  readonly snapshot: () => Snapshot;
+/** Counts a request against the limit of its address. */
+async function takeAddress({ limits, snapshot }: HttpServerOptions, address: string): Promise<Verdict> {
+  const { requests_per_minute_per_address: count } = snapshot().server.limits;
+  return limits.take(`address:${clientBucket(address)}`, { count, windowMs: MINUTE });
 }
 
 /** Answers requests that Node's parser rejects, or that never end, in the shape of all errors. */
-function answerBrokenRequests(server: Server, { clock, log, limits, snapshot }: BrokenParts): void {
+function answerBrokenRequests(server: Server, options: HttpServerOptions): void {
+  const { clock, log } = options;
   const responses = new WeakMap<object, ServerResponse>();
   server.on('request', (_, response) => {
     if (response.socket !== null) responses.set(response.socket, response);
@@ -351,10 +319,7 @@ function answerBrokenRequests(server: Server, { clock, log, limits, snapshot }: 
   async function answer(refusal: Refusal, socket: Duplex): Promise<void> {
     const address = socket instanceof Socket ? socket.remoteAddress : undefined;
     try {
-      const limit = await limits.take(`address:${clientBucket(address ?? LOCAL)}`, {
-        count: snapshot().server.limits.requests_per_minute_per_address,
-        windowMs: 60_000,
-      });
+      const limit = await takeAddress(options, address ?? LOCAL);
       socket.end(rawAnswer(refusal, limit, newId('req', clock.now())));
     } catch (error) {
       log.error('http.failed', errorFields(error));
@@ -373,40 +338,58 @@ function refusalFor(code: string | undefined): Refusal | undefined {
   return code?.startsWith('HPE_') === true ? refuse('REQUEST_MALFORMED') : undefined;
 }
 
-function rawAnswer(refusal: Refusal, { limit, remaining, reset }: Verdict, id: string): string {
+function rawAnswer(refusal: Refusal, limit: Verdict, id: string): string {
   const { status, type, body } = refusedA(refusal, id);
-  return [
-    `HTTP/1.1 ${status} ${STATUS_CODES[status] ?? ''}`,
-    `Content-Type: ${type}`,
-    `Content-Length: ${Buffer.byteLength(body)}`,
-    'Connection: close',
-    'Cache-Control: no-store',
-    'X-Content-Type-Options: nosniff',
-    `X-Request-Id: ${id}`,
-    `X-RateLimit-Limit: ${limit}`,
-    `X-RateLimit-Remaining: ${remaining}`,
-    `X-RateLimit-Reset: ${reset}`,
-    '',
-    body,
-  ].join('\r\n');
+  const headers = {
+    ...commonHeaders(id, limit),
+    'Content-Type': type,
+    'Content-Length': Buffer.byteLength(body),
+    Connection: 'close',
+  };
+  const lines = Object.entries(headers).map(([name, value]) => `${name}: ${value}`);
+  return [`HTTP/1.1 ${status} ${STATUS_CODES[status] ?? ''}`, ...lines, '', body].join('\r\n');
+}
+
+const EXPOSED_HEADERS =
+  'X-Request-Id, X-RateLimit-Limit, X-RateLimit-Remaining, X-RateLimit-Reset, Retry-After, Idempotent-Replayed';
+
+/** Headers by which pages of this origin may read the answer; none may where it is empty. */
+function readableHeaders(origin: string): Readonly<Record<string, string>> {
+  if (origin === '') return { Vary: 'Origin' };
+  return {
+    Vary: 'Origin',
+    'Access-Control-Allow-Origin': origin,
+    'Access-Control-Expose-Headers': EXPOSED_HEADERS,
+  };
 }
 
 const JSON_POLICY = "default-src 'none'; frame-ancestors 'none'";
 const NO_CONTENT = 204;
 
-/**
- * Writes the answer with the headers that every response has; where Koa's own middleware has answered, adds these alone.
- * Header by header, as Koa does it, writing costs a tenth of a form post (bench row 1): a stream alone is left to it.
- */
-function respond(ctx: Context, isLast: boolean): void {
-  const { answer, exchange, readableFor } = ctx.state;
-  const common = {
-    'X-Request-Id': exchange.id,
+/** The headers that every response has. */
+function commonHeaders(id: string, { limit, remaining, reset }: Verdict): Readonly<Record<string, string>> {
+  return {
+    'X-Request-Id': id,
     'X-Content-Type-Options': 'nosniff',
     // Not `no-referrer`: then a form that is sent again from our own page would come from nowhere.
     'Referrer-Policy': 'same-origin',
     'Cache-Control': 'no-store',
-    ...rateHeaders(exchange.limit),
+    'X-RateLimit-Limit': String(limit),
+    'X-RateLimit-Remaining': String(remaining),
+    'X-RateLimit-Reset': String(reset),
+  };
+}
+
+/**
+ * Writes the answer with the headers that every response has; where Koa's own middleware has answered, adds these alone.
+ * Header by header, as Koa does it, writing costs a tenth of a form post (bench row 1): a stream alone is left to it.
+ */
+function respond(ctx: Context, closing: boolean): void {
+  const { answer, exchange, readableFor } = ctx.state;
+  // Where the client still holds its body back, what comes next on the connection could not be told from it.
+  const isLast = closing || (ctx.req.headers.expect !== undefined && !ctx.req.complete);
+  const common = {
+    ...commonHeaders(exchange.id, exchange.limit),
     ...(readableFor === undefined ? {} : readableHeaders(readableFor)),
     ...(isLast ? { Connection: 'close' } : {}),
   };
@@ -415,7 +398,7 @@ function respond(ctx: Context, isLast: boolean): void {
     return;
   }
   const { status, type, body, stream, headers } = answer;
-  const all = {
+  const all: Record<string, string> = {
     ...common,
     ...(type.startsWith('text/html') ? {} : { 'Content-Security-Policy': JSON_POLICY }),
     ...(status === NO_CONTENT ? {} : { 'Content-Type': type }),
@@ -428,9 +411,6 @@ function respond(ctx: Context, isLast: boolean): void {
     return;
   }
   ctx.respond = false;
-  ctx.res.writeHead(
-    status,
-    status === NO_CONTENT ? all : { ...all, 'Content-Length': String(Buffer.byteLength(body)) },
-  );
-  ctx.res.end(body);
+  if (status !== NO_CONTENT) all['Content-Length'] = String(Buffer.byteLength(body));
+  ctx.res.writeHead(status, all).end(body);
 }

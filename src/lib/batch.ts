@@ -1,4 +1,7 @@
-/** Much in small parts: what comes in one turn together, what is large a part at a time, what is long a few steps at a time. */
+/**
+ * Much in small parts: what comes in one turn together, what is large a part at a time, what is long a few steps at a time,
+ * and no more at once than there is room for.
+ */
 import type { Clock } from './clock.ts';
 
 /** Collects what is added within one turn of the event loop and hands it on together, or as soon as it is many. */
@@ -91,5 +94,43 @@ export class Turns {
       });
     this.#last.set(name, ended);
     return result;
+  }
+}
+
+/** Something that many ask for, such as memory: who comes when it is used up waits, first come, first served. */
+export class Budget {
+  readonly #total: number;
+  readonly #waiting: { readonly amount: number; readonly go: () => void }[] = [];
+  #used = 0;
+
+  constructor(total: number) {
+    this.#total = total;
+  }
+
+  /** Takes `amount` as soon as it is there; more than all there is, when nobody else has any. */
+  take(amount: number): Promise<void> {
+    if (this.#waiting.length === 0 && this.#fits(amount)) {
+      this.#used += amount;
+      return Promise.resolve();
+    }
+    return new Promise((go) => this.#waiting.push({ amount, go }));
+  }
+
+  /** Takes `amount`, there or not: it is used already. */
+  add(amount: number): void {
+    this.#used += amount;
+  }
+
+  give(amount: number): void {
+    this.#used -= amount;
+    for (let next = this.#waiting[0]; next !== undefined && this.#fits(next.amount); next = this.#waiting[0]) {
+      this.#waiting.shift();
+      this.#used += next.amount;
+      next.go();
+    }
+  }
+
+  #fits(amount: number): boolean {
+    return this.#used === 0 || this.#used + amount <= this.#total;
   }
 }

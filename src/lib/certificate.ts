@@ -15,9 +15,6 @@ export interface Certificate {
   readonly key: string;
 }
 
-/** Where they are; a text that is PEM itself, such as a credential, is taken as it is. */
-export type CertificateFiles = Certificate;
-
 export interface CertificateKeeper {
   /** The one in force. */
   current(): Certificate;
@@ -29,14 +26,11 @@ export interface CertificateKeeper {
   look(): Promise<void>;
 }
 
-export interface KeeperParts {
-  readonly log: Log;
-  /** As of now. */
-  readonly files: () => CertificateFiles | null;
-}
-
-/** Reads both, and that they belong together. Throws UserError where they cannot be used. */
-export async function readCertificate(files: CertificateFiles): Promise<Certificate> {
+/**
+ * Reads both, and that they belong together; a text that is PEM itself, such as a credential, is taken as it is. Throws
+ * UserError where they cannot be used.
+ */
+export async function readCertificate(files: Certificate): Promise<Certificate> {
   const certificate = { cert: await textOf('cert', files.cert), key: await textOf('key', files.key) };
   try {
     createSecureContext(certificate);
@@ -60,8 +54,11 @@ async function textOf(name: string, file: string): Promise<string> {
   }
 }
 
-/** Keeps the certificate that was read first. */
-export function keepCertificate(first: Certificate, { log, files }: KeeperParts): CertificateKeeper {
+/** Keeps the certificate that was read first; `files` names them as of now. */
+export function keepCertificate(
+  first: Certificate,
+  { log, files }: { readonly log: Log; readonly files: () => Certificate | null },
+): CertificateKeeper {
   const takers: ((certificate: Certificate) => void)[] = [];
   let current = first;
   let reported = '';
@@ -78,7 +75,7 @@ export function keepCertificate(first: Certificate, { log, files }: KeeperParts)
         if (found.cert === current.cert && found.key === current.key) return;
         current = found;
         for (const take of takers) take(found);
-        log.info('tls.renewed', { cert: where.cert.startsWith('-----') ? 'inline' : where.cert });
+        log.info('tls.renewed', { cert: isPem(where.cert) ? 'inline' : where.cert });
       } catch (error) {
         if (messageOf(error) !== reported) log.error('tls.not_renewed', errorFields(error));
         reported = messageOf(error);

@@ -2,6 +2,8 @@
  * Time as a parameter. The wall clock stamps and schedules; the monotonic one measures deadlines, so that a clock that
  * jumps neither resends nor strands anything. This is the only file that reads the system's clocks.
  */
+import { setTimeout as timeout } from 'node:timers/promises';
+
 export interface Clock {
   /** Wall time, integer milliseconds since the epoch. */
   now(): number;
@@ -15,23 +17,29 @@ export interface Clock {
 export const systemClock: Clock = {
   now: () => Date.now(),
   monotonic: () => performance.now(),
-  sleep,
+  sleep: (ms, signal) => timeout(ms, undefined, signal && { signal }).catch(() => undefined),
 };
-
-function sleep(ms: number, signal?: AbortSignal): Promise<void> {
-  if (signal?.aborted) return Promise.resolve();
-  return new Promise((resolve) => {
-    const timer = setTimeout(done, ms);
-    signal?.addEventListener('abort', done, { once: true });
-    function done(): void {
-      clearTimeout(timer);
-      signal?.removeEventListener('abort', done);
-      resolve();
-    }
-  });
-}
 
 /** ISO 8601 in UTC with milliseconds, as every body and record of the API has it. */
 export function isoTime(ms: number): string {
   return new Date(ms).toISOString();
+}
+
+/** A time is over that nothing can stretch, such as a peer that drips bytes. */
+export class DeadlineError extends Error {
+  override readonly name = 'DeadlineError';
+  readonly code = 'ETIMEDOUT';
+}
+
+/** What `work` answers, or a DeadlineError that names `what` once `ms` have passed; nobody waits for the work any more. */
+export async function withDeadline<T>(ms: number, what: string, work: Promise<T>): Promise<T> {
+  let timer: NodeJS.Timeout | undefined;
+  const deadline = new Promise<never>((_, reject) => {
+    timer = setTimeout(() => reject(new DeadlineError(`${what} took longer than ${ms / 1000} s`)), ms);
+  });
+  try {
+    return await Promise.race([work, deadline]);
+  } finally {
+    clearTimeout(timer);
+  }
 }

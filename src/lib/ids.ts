@@ -53,3 +53,8 @@ export function accountOf(tenant: string): string {
 export function environmentOf(tenant: string): Environment {
   return tenant.endsWith(TEST) ? 'test' : 'live';
 }
+
+/** What a form is counted under: submissions of test keys, to whatever form, are counted apart. */
+export function counterOf({ tenant, id }: { readonly tenant: string; readonly id: string }): string {
+  return environmentOf(tenant) === 'test' ? testPartitionOf(id) : id;
+}

@@ -68,19 +68,18 @@ async function removeStale(path: string): Promise<void> {
   await unlink(path);
 }
 
-function answers(path: string): Promise<boolean> {
-  return new Promise((resolve, reject) => {
-    const socket = connect(path);
-    socket.once('connect', () => {
-      socket.destroy();
-      resolve(true);
-    });
-    socket.once('error', (error) => {
-      const code = codeOf(error);
-      if (code === 'ECONNREFUSED' || code === 'ENOENT') resolve(false);
-      else reject(error);
-    });
-  });
+async function answers(path: string): Promise<boolean> {
+  const socket = connect(path);
+  try {
+    await once(socket, 'connect');
+    return true;
+  } catch (error) {
+    const code = codeOf(error);
+    if (code === 'ECONNREFUSED' || code === 'ENOENT') return false;
+    throw error;
+  } finally {
+    socket.destroy();
+  }
 }
 
 const LOW_PORTS = 'ports below 1024 need CAP_NET_BIND_SERVICE, which systemd/postern.service gives';

@@ -4,8 +4,7 @@
  * two readers differ one of them is fooled. Header text is Latin-1, one character a byte. Linear.
  */
 import { domainToASCII, domainToUnicode } from 'node:url';
-import { decodeWords } from './header-text.ts';
-import { valueOf, type Field } from './header-block.ts';
+import { decodeWords, valueOf, type Field } from './header.ts';
 
 export type AuthorReading =
   | {

@@ -1,5 +1,5 @@
 /** Mail that no person wrote: nothing answers it by itself, or two machines would talk for ever (RFC 3834 §2). */
-import { valueOf, type Field } from './header-block.ts';
+import { valueOf, type Field } from './header.ts';
 
 /** Whether the header says that it is an answer, a report, or of a list. */
 export function isAutomatic(fields: readonly Field[]): boolean {

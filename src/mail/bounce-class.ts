@@ -296,12 +296,7 @@ export function bounceMeaning({ words, status = '', after }: BounceSign): Bounce
   return { class: found, suppress: isGone && isPermanent };
 }
 
-interface Codes {
-  readonly reply: string;
-  readonly statuses: readonly string[];
-}
-
-function classOf(text: string, { reply, statuses }: Codes): BounceClass {
+function classOf(text: string, { reply, statuses }: { reply: string; statuses: readonly string[] }): BounceClass {
   if (statuses.some((status) => SENDER_STATUS.test(status))) return 'policy';
   const decisive = DECISIVE.find(([, patterns]) => patterns.some((pattern) => pattern.test(text)));
   if (decisive !== undefined) return decisive[0];
@@ -330,11 +325,7 @@ const REPLY = /(?<![\d.])([45][0-7]\d)(?:[ -](?=\S)|:)/;
 
 /** The enhanced status code (RFC 3463) in a server's words; empty where there is none. */
 export function statusIn(words: string): string {
-  for (const pattern of STATUSES) {
-    const [, status] = pattern.exec(words) ?? [];
-    if (status !== undefined) return status;
-  }
-  return '';
+  return STATUSES.map((pattern) => pattern.exec(words)?.[1]).find((status) => status !== undefined) ?? '';
 }
 
 /** The reply code (RFC 5321 §4.2) in a server's words; empty where there is none. */

@@ -10,8 +10,10 @@
  */
 import { hash } from 'node:crypto';
 import { setImmediate } from 'node:timers/promises';
-import { cleanText, dateHeader, mailboxHeader, parameter, textHeader, type Mailbox } from './header-text.ts';
-import { base64Lines, prefersBase64, quotedPrintable } from './transfer-encoding.ts';
+import { needsSmtpUtf8, type Mailbox } from '../lib/addresses.ts';
+import { keysFor, signDkim, type SigningContext } from './dkim.ts';
+import { cleanText, dateHeader, mailboxHeader, parameter, textHeader } from './header.ts';
+import { returnPath } from './own-addresses.ts';
 
 export interface Attachment {
   /** Any text: a path is cut off, the rest is encoded. */
@@ -161,4 +163,94 @@ function attachmentName(filename: string): string {
   const extension = /\.[^.]{1,16}$/.exec(name)?.[0] ?? '';
   const short = name.length > 200 ? cleanText(name, 180) + extension : name;
   return short === '' ? 'attachment' : short;
+}
+
+// The last step of all mail of our own: signed by its domain's keys, with an envelope sender that bounces come back to.
+
+export interface UnsignedMail {
+  /** `msg_…` */
+  readonly id: string;
+  /** Whose keys sign. */
+  readonly domain: string;
+  readonly tenant: string;
+  readonly mail: Mail;
+  /** What `mail` was composed to. */
+  readonly bytes: Buffer;
+}
+
+export interface SignedMail {
+  readonly kind: 'ready';
+  /** The envelope sender. */
+  readonly sender: string;
+  /** The whole message when joined. */
+  readonly content: readonly Uint8Array[];
+  readonly size: number;
+  readonly smtpUtf8: boolean;
+}
+
+/** Signs. Rejects where the domain has no key. */
+export async function signMail(
+  { id, domain, tenant, mail, bytes }: UnsignedMail,
+  signing: SigningContext,
+): Promise<SignedMail> {
+  const signature = await signDkim([bytes], await keysFor({ domain, tenant }, signing), signing.now());
+  const shown = [mail.from, ...mail.to, ...(mail.cc ?? []), ...(mail.replyTo ?? [])];
+  return {
+    kind: 'ready',
+    sender: returnPath(id, { secret: signing.secret, hostname: signing.hostname() }),
+    content: [signature, bytes],
+    size: signature.length + bytes.length,
+    smtpUtf8: shown.some(({ address }) => needsSmtpUtf8(address)),
+  };
+}
+
+// Content transfer encodings (RFC 2045 §6): any text or bytes as 7-bit lines of at most 76 characters.
+
+/** Characters of a line before its soft line break. */
+const LINE = 75;
+
+/** Text as quoted-printable; CR, LF and CRLF are all line ends, and none is added. */
+export function quotedPrintable(bytes: Buffer): Buffer {
+  // Visible ASCII stands for itself, and a blank that does not end its line.
+  const text = bytes
+    .toString('latin1')
+    .replaceAll(/[^\r\n\t -<>-~]/g, quotedByte)
+    .replaceAll(/[\t ]$/gm, quotedByte);
+  return Buffer.from(
+    text
+      .split(/\r\n?|\n/)
+      .map(withSoftBreaks)
+      .join('\r\n'),
+    'latin1',
+  );
+}
+
+function quotedByte(character: string): string {
+  return `=${character.charCodeAt(0).toString(16).toUpperCase().padStart(2, '0')}`;
+}
+
+/** RFC 2049 §3: no line begins with a dot or with mbox's "From ". */
+function withSoftBreaks(line: string): string {
+  let text = '';
+  for (let at = 0, end = 0; at < line.length; at = end) {
+    const first = line.charAt(at);
+    const start = first === '.' || first === 'F' ? quotedByte(first) : first;
+    end = at + 1 + LINE - start.length;
+    // A quoted byte is not cut.
+    if (end < line.length) end -= line[end - 1] === '=' ? 1 : line[end - 2] === '=' ? 2 : 0;
+    text += start + line.slice(at + 1, end) + (end < line.length ? '=\r\n' : '');
+  }
+  return text;
+}
+
+/** Base64 in lines of 76 characters, each with its CRLF. */
+function base64Lines(bytes: Buffer): Buffer {
+  return Buffer.from(bytes.toString('base64').replaceAll(/.{1,76}/g, '$&\r\n'), 'latin1');
+}
+
+/** Whether base64 makes less of this text: where more than a sixth of its bytes is not ASCII, most scripts but the Latin. */
+function prefersBase64(text: string): boolean {
+  const bytes = Buffer.byteLength(text);
+  // A UTF-16 unit beyond ASCII takes two bytes or more, so this never counts more than there are.
+  return (bytes - text.length) * 1.5 > bytes / 6;
 }

@@ -7,7 +7,7 @@
 import { createHash, generateKeyPair, sign, type KeyObject } from 'node:crypto';
 import { setImmediate } from 'node:timers/promises';
 import { promisify } from 'node:util';
-import { fieldsOf, splitHeader, valueOf } from './header-block.ts';
+import { fieldsOf, splitHeader, valueOf, type Field } from './header.ts';
 
 export type DkimAlgorithm = 'rsa' | 'ed25519';
 
@@ -20,17 +20,33 @@ export interface SigningKey {
   readonly key: KeyObject;
 }
 
+/** The keys of a domain that sign a tenant's mail, all of them; none where it has none. */
+export type KeysOf = (domain: string, tenant: string) => Promise<readonly SigningKey[]>;
+
+/** What does not change from mail to mail. */
+export interface SigningContext {
+  readonly keysOf: KeysOf;
+  /** Of the return paths. */
+  readonly secret: KeyObject;
+  readonly hostname: () => string;
+  /** Milliseconds. */
+  readonly now: () => number;
+}
+
+/** The keys that sign a message. Rejects where there is none: unsigned mail would be refused or, worse, believed less for ever. */
+export async function keysFor(
+  { domain, tenant }: { readonly domain: string; readonly tenant: string },
+  { keysOf }: SigningContext,
+): Promise<readonly SigningKey[]> {
+  const keys = await keysOf(domain, tenant);
+  if (keys.length === 0) throw new Error(`there is no DKIM key for ${domain}`);
+  return keys;
+}
+
 /** Named once more than present, so that nobody can add another one later (RFC 6376 §5.4 and §8.15). */
-const OVERSIGNED = ['From', 'To', 'Subject', 'Date', 'Reply-To', 'MIME-Version', 'Content-Type'];
-const SIGNED_WHEN_PRESENT = [
-  'Message-ID',
-  'Cc',
-  'In-Reply-To',
-  'References',
-  'Content-Transfer-Encoding',
-  'List-Unsubscribe',
-  'List-Unsubscribe-Post',
-];
+const OVERSIGNED = 'From:To:Subject:Date:Reply-To:MIME-Version:Content-Type'.split(':');
+const SIGNED_WHEN_PRESENT =
+  'Message-ID:Cc:In-Reply-To:References:Content-Transfer-Encoding:List-Unsubscribe:List-Unsubscribe-Post'.split(':');
 
 const signAsync = promisify(sign);
 const generateKeyPairAsync = promisify(generateKeyPair);
@@ -45,15 +61,13 @@ export async function signDkim(
   now: number,
 ): Promise<Buffer> {
   const { header, body } = await splitHeader(message);
-  return Buffer.from(
-    await signFields({ fields: parseFields(header), bodyHash: await hashBody(body) }, keys, now),
-    'latin1',
-  );
+  const hashed = { fields: parseFields(header), bodyHash: await hashBody(body) };
+  return Buffer.from(await signFields(hashed, keys, now), 'latin1');
 }
 
 /** What a signature is over: the fields in their order, and the body's bh=. */
 export interface Hashed {
-  readonly fields: readonly HeaderField[];
+  readonly fields: readonly Field[];
   readonly bodyHash: string;
 }
 
@@ -62,9 +76,10 @@ export async function signFields(message: Hashed, keys: readonly SigningKey[], n
   const from = message.fields.filter((field) => field.name === 'from').length;
   if (from !== 1) throw new Error(`a message with ${from} From headers is not signed`);
   const signed = selectFields(message.fields, [...OVERSIGNED, ...SIGNED_WHEN_PRESENT], OVERSIGNED);
-  const { bodyHash } = message;
-  const headers = await Promise.all(keys.map((key) => signature(key, { ...signed, bodyHash, now })));
-  return headers.join('');
+  const headers = keys.map((key) =>
+    signHeader('DKIM-Signature', { ...signed, tags: ['v=1', ...messageTags(message, key, now)] }, key),
+  );
+  return (await Promise.all(headers)).join('');
 }
 
 /** A new key: RSA with 2048 bits, or Ed25519. */
@@ -85,63 +100,45 @@ export async function generateDkimKey(algorithm: DkimAlgorithm): Promise<{
   };
 }
 
-export interface SelectedFields {
-  /** The h= tag's names. */
-  readonly names: readonly string[];
-  /** The canonical header fields in the order of `names`, each with its CRLF. */
-  readonly canonical: string;
-}
-
 /**
  * All fields of these names. Of fields with one name the last is taken first (RFC 6376 §5.4.2); an `oversigned` name is
- * there once more, which signs its absence.
+ * there once more, which signs its absence. `canonical` is those fields in the order of `names`, each with its CRLF.
  */
 export function selectFields(
-  fields: readonly HeaderField[],
+  fields: readonly Field[],
   wanted: readonly string[],
   oversigned: readonly string[] = [],
-): SelectedFields {
+): Pick<Signed, 'names' | 'canonical'> {
   const byName = Map.groupBy(fields, ({ name }) => name);
-  const names: string[] = [];
-  let canonical = '';
-  for (const name of wanted) {
-    const present = byName.get(name.toLowerCase()) ?? [];
-    const absent = oversigned.includes(name) ? 1 : 0;
-    for (let i = 0; i < present.length + absent; i++) names.push(name);
-    for (const field of present.toReversed()) canonical += `${relaxHeader(field)}\r\n`;
-  }
-  return { names, canonical };
+  const selected = wanted.map((name) => ({ name, present: byName.get(name.toLowerCase()) ?? [] }));
+  return {
+    names: selected.flatMap(({ name, present }) => [
+      ...present.map(() => name),
+      ...(oversigned.includes(name) ? [name] : []),
+    ]),
+    canonical: selected.flatMap(({ present }) => present.toReversed().map(relaxed)).join(''),
+  };
 }
 
-async function signature(
-  key: SigningKey,
-  { names, canonical, bodyHash, now }: SelectedFields & { bodyHash: string; now: number },
-): Promise<string> {
-  const tags = [
-    'v=1',
-    `a=${key.algorithm}-sha256`,
-    'c=relaxed/relaxed',
-    `d=${key.domain}`,
-    `s=${key.selector}`,
-    `t=${Math.floor(now / 1000)}`,
-    `bh=${bodyHash}`,
-  ];
-  return signHeader('DKIM-Signature', { tags, names, canonical }, key);
+/** The tags of a signature over a message that follow the first one, but for h= and b=. */
+export function messageTags({ bodyHash }: Hashed, { algorithm, domain, selector }: SigningKey, now: number): string[] {
+  const time = `t=${Math.floor(now / 1000)}`;
+  return [`a=${algorithm}-sha256`, 'c=relaxed/relaxed', `d=${domain}`, `s=${selector}`, time, `bh=${bodyHash}`];
 }
 
-/** What a signature header says, and the canonical lines before its own that it is over. */
-export interface Signed {
+interface Signed {
   /** In order, but for h= and b=. */
   readonly tags: readonly string[];
   /** The h= tag's; without it where there are none. */
   readonly names: readonly string[];
+  /** The lines before its own that it is over. */
   readonly canonical: string;
 }
 
 /** The header with its signature, each line with its CRLF. */
 export async function signHeader(name: string, signed: Signed, key: SigningKey): Promise<string> {
   const unsigned = unsignedValue(name, signed);
-  const text = signed.canonical + relaxHeader({ name: name.toLowerCase(), value: unsigned });
+  const text = signed.canonical + relaxed({ name: name.toLowerCase(), text: `${name}:${unsigned}` }).slice(0, -2);
   const data = Buffer.allocUnsafeSlow(text.length);
   data.write(text, 'latin1');
   // RFC 8463 §3: Ed25519 signs the SHA-256 hash of what RSA-SHA256 would hash itself.
@@ -175,33 +172,24 @@ function unsignedValue(header: string, { tags, names }: Signed): string {
   return `${value}\r\n b=`;
 }
 
-export interface HeaderField {
-  /** Lower case. */
-  readonly name: string;
-  /** All that follows the colon, folds included, without the last CRLF; Latin-1, one character a byte. */
-  readonly value: string;
-}
-
 /** A bare CR, a bare LF or a NUL. */
 const FORBIDDEN = /\r(?!\n)|(?<!\r)\n|\0/;
 
 /** The fields of a header block. Throws on a line that verifiers would not agree about. */
-export function parseFields(block: string): HeaderField[] {
-  return fieldsOf(block).map((field) => {
-    const { name, text } = field;
+export function parseFields(block: string): Field[] {
+  const fields = fieldsOf(block);
+  for (const { text } of fields) {
     if (FORBIDDEN.test(text)) throw new Error('a header with a bare CR, a bare LF or a NUL is not signed');
     if (!/^[!-9;-~]+:/.test(text)) throw new Error('a header line without a name and a colon is not signed');
-    return { name, value: valueOf(field) };
-  });
+  }
+  return fields;
 }
 
-/** `name:value` in the relaxed form, without a CRLF (RFC 6376 §3.4.2). Only SP and HTAB are white space. */
-export function relaxHeader({ name, value }: HeaderField): string {
+/** `name:value` in the relaxed form, with its CRLF (RFC 6376 §3.4.2). Only SP and HTAB are white space. */
+export function relaxed(field: Field): string {
   // First every run becomes one space: cutting long runs off the end with a regular expression would be quadratic.
-  const single = value.replaceAll(CRLF, '').replaceAll(BLANKS, ' ');
-  const start = single.startsWith(' ') ? 1 : 0;
-  const end = single.endsWith(' ') ? -1 : single.length;
-  return `${name}:${single.slice(start, end)}`;
+  const single = valueOf(field).replaceAll(CRLF, '').replaceAll(BLANKS, ' ');
+  return `${field.name}:${single.replace(/^ /, '').replace(/ $/, '')}\r\n`;
 }
 
 const CRLF = '\r\n';

@@ -5,8 +5,8 @@
  */
 import { hash } from 'node:crypto';
 import { asciiAddress, needsSmtpUtf8 } from '../lib/addresses.ts';
-import { cleanText, dateHeader, mailboxHeader, mailDate, textHeader } from './header-text.ts';
-import { quotedPrintable } from './transfer-encoding.ts';
+import { cleanText, dateHeader, mailboxHeader, mailDate, textHeader } from './header.ts';
+import { quotedPrintable } from './compose.ts';
 
 export interface FailedRecipient {
   /** As the sender named it. */

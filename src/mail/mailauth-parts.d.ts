@@ -1,4 +1,4 @@
-/** Parts of mailauth that it does not export or describe itself, as far as checks.ts uses them. */
+/** Parts of mailauth that it does not export or describe itself, as far as authenticate.ts uses them. */
 
 declare module 'mailauth/lib/dkim/dkim-verifier.js' {
   import type { ARCData, DKIMResult, DNSResolver } from 'mailauth';

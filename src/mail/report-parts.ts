@@ -95,29 +95,22 @@ function divide(body: string, boundary: string): string[] {
 
 /** The fields of a header block, or of anything that is written like one; folds are spaces. */
 export function readFields(block: string): Fields {
-  const fields = new Map<string, string[]>();
-  let lines: string[] | undefined;
-  let name = '';
+  const texts: string[][] = [];
   for (const line of block.split('\n')) {
-    if (line.startsWith(' ') || line.startsWith('\t')) {
-      lines?.push(line.trim());
-      continue;
-    }
-    close();
-    const colon = line.indexOf(':');
-    name = line.slice(0, Math.max(0, colon)).trim().toLowerCase();
-    lines = name === '' ? undefined : [line.slice(colon + 1).trim()];
+    if (/^[ \t]/.test(line)) texts.at(-1)?.push(line);
+    else texts.push([line]);
   }
-  close();
+  const fields = new Map<string, string[]>();
+  for (const [first = '', ...folds] of texts) {
+    const colon = first.indexOf(':');
+    const name = first.slice(0, Math.max(0, colon)).trim().toLowerCase();
+    const lines = [first.slice(colon + 1), ...folds].map((line) => line.trim());
+    if (name === '') continue;
+    const values = fields.get(name) ?? [];
+    values.push(lines.join(' ').slice(0, MAX_VALUE_LENGTH));
+    fields.set(name, values);
+  }
   return fields;
-
-  function close(): void {
-    if (lines === undefined) return;
-    const value = lines.join(' ').slice(0, MAX_VALUE_LENGTH);
-    const known = fields.get(name);
-    if (known === undefined) fields.set(name, [value]);
-    else known.push(value);
-  }
 }
 
 /** The first value of this name; empty where there is none. */

@@ -4,7 +4,7 @@
  */
 import { parseAddress } from '../lib/addresses.ts';
 import { bounceMeaning, replyCodeIn, statusIn } from './bounce-class.ts';
-import { decodeWords } from './header-text.ts';
+import { decodeWords } from './header.ts';
 import {
   firstOf,
   readFields,

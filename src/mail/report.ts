@@ -4,7 +4,7 @@
  * that are read, whatever they are, and what it means is for the caller to decide.
  */
 import { bounceMeaning, statusIn, type BounceMeaning } from './bounce-class.ts';
-import { cleanText } from './header-text.ts';
+import { cleanText } from './header.ts';
 import {
   decoded,
   firstOf,

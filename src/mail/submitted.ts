@@ -4,8 +4,7 @@
  */
 import { parseAddress, parseMailbox, type Mailbox } from '../lib/addresses.ts';
 import { readAuthor } from './author.ts';
-import { dateHeader, decodeWords } from './header-text.ts';
-import { fieldsOf, valueOf, type Field } from './header-block.ts';
+import { dateHeader, decodeWords, fieldsOf, valueOf, type Field } from './header.ts';
 
 export interface Submitted {
   /** The one author. */

@@ -98,7 +98,7 @@ export class Claimer {
   async #repair(now: number): Promise<void> {
     const { store } = this.#options;
     for (const [name, at] of this.#lately) if (at + LATELY < now) this.#lately.delete(name);
-    if (this.#lately.size > 0) await store.write([repairDueAmong([...this.#lately.keys()], now)]);
+    if (this.#lately.size > 0) await store.write([repairDueAmong({ names: [...this.#lately.keys()], now })]);
   }
 
   async #plan(now: number): Promise<Plan[]> {
@@ -151,14 +151,12 @@ export class Claimer {
 
   async #statements({ destination, room }: Plan, now: number): Promise<Statement<ClaimedRow>[]> {
     const { owner, retry } = this.#options;
-    const delays = claimDelays(retry(destination.name));
     const claim = {
       destination: destination.name,
       now,
       owner,
       until: now + LEASE,
-      delays: delays.json,
-      last_delay: delays.last,
+      ...claimDelays(retry(destination.name)),
     };
     const tenants = destination.backlog ? await this.#turns(destination) : [];
     if (tenants.length < 2) return [claimDeliveries({ ...claim, limit: room })];
@@ -169,10 +167,10 @@ export class Claimer {
   /** The next few tenants with mail for the destination, after those whose turn it was last. */
   async #turns(destination: Destination): Promise<string[]> {
     const { store } = this.#options;
-    const turns = { after: destination.tenant, limit: MAX_TENANTS };
-    const tenants = await tenantsWaiting(store, destination.name, turns);
-    if (tenants.length < MAX_TENANTS && destination.tenant !== '') {
-      const more = await tenantsWaiting(store, destination.name, { after: '', limit: MAX_TENANTS - tenants.length });
+    const { name, tenant: after } = destination;
+    const tenants = await tenantsWaiting(store, name, { after, limit: MAX_TENANTS });
+    if (tenants.length < MAX_TENANTS && after !== '') {
+      const more = await tenantsWaiting(store, name, { after: '', limit: MAX_TENANTS - tenants.length });
       tenants.push(...more.filter((tenant) => !tenants.includes(tenant)));
     }
     destination.tenant = tenants.at(-1) ?? '';

@@ -59,26 +59,14 @@ export function enqueue(message: NewMessage, now: number): Enqueued {
   const destinations = [...new Set(recipients.map(({ destination }) => destination))].sort();
   const shared = { tenant, created_at: now, expires_at: due + message.ttl };
   const source = JSON.stringify(message.source);
-  const data = {
-    kind,
-    recipients: recipients.map(({ address }) => address),
-    ...(environment === 'test' && { environment }),
-  };
+  const to = recipients.map(({ address }) => address);
+  const data = { kind, recipients: to, ...(environment === 'test' && { environment }) };
   const rows: Statement[] = [
     insertMessage({ id, kind, submission, domain, source, destinations: destinations.length, environment, ...shared }),
     ...recipients.map(({ address: recipient, destination }) =>
       insertDelivery({ id: newId('dlv', now), message: id, recipient, destination, due, ...shared }),
     ),
-    recordEvent({
-      type: 'email.queued',
-      tenant,
-      at: now,
-      data,
-      message: id,
-      domain,
-      request,
-      ...(submission === null ? {} : { submission, form }),
-    }),
+    recordEvent({ type: 'email.queued', tenant, at: now, data, message: id, domain, request, submission, form }),
   ];
   const dues = destinations.map((name) => ({ name, due }));
   return { id, recipients: recipients.length, rows, dues, unit: [...rows, ...dues.map((each) => noteDue(each))] };

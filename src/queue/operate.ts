@@ -69,7 +69,10 @@ export function heldAmong(store: Store, rows: readonly DeliveryRow[]): Promise<s
 
 /** Makes what waits of a message or delivery due now, and ends the pause of its destination. A hold stays. */
 export function retryNow(store: Store, id: string, now: number): Promise<Operated> {
-  return operate(store, id, { act: (row) => makeDue({ id: row, due: now }), more: clearFailures });
+  return operate(store, id, {
+    act: (row) => makeDue({ id: row, due: now }),
+    more: (names) => clearFailures({ names }),
+  });
 }
 
 /** Ends what waits of a message or delivery for good. */
@@ -94,7 +97,7 @@ export async function hold(store: Store, destination: string): Promise<void> {
 /** Ends the hold of a destination, and its pause. */
 export async function release(store: Store, destination: string): Promise<void> {
   const names = [destination];
-  await store.write([setHeld({ name: destination, held: 0 }), clearFailures(names), recomputeDueAmong(names)]);
+  await store.write([setHeld({ name: destination, held: 0 }), clearFailures({ names }), recomputeDueAmong({ names })]);
 }
 
 /** `resume`: as `retry`, but pauses of destinations stay. */
@@ -108,8 +111,8 @@ const COUNTED = 2000;
 interface Acting {
   /** Which waiting deliveries it concerns, by the time of their next try. */
   readonly concerns: (next: number | null) => boolean;
-  /** What it does to them; `ids` is a JSON array. */
-  readonly act: (ids: string, now: number) => Statement;
+  /** What it does to them. */
+  readonly act: (ids: readonly string[], now: number) => Statement;
 }
 
 const MAKE_DUE: Acting = {
@@ -148,9 +151,12 @@ export async function actOnMany(
       else if (concerned.length > 0) {
         const names = namesOf(concerned);
         const [result] = await store.write([
-          act(JSON.stringify(concerned.map(({ id }) => id)), now),
-          ...(action === 'retry' ? [clearFailures(names)] : []),
-          recomputeDueAmong(names),
+          act(
+            concerned.map(({ id }) => id),
+            now,
+          ),
+          ...(action === 'retry' ? [clearFailures({ names })] : []),
+          recomputeDueAmong({ names }),
         ]);
         count += result?.changes ?? 0;
       }
@@ -182,19 +188,19 @@ export async function resume(store: Store, tenant: string, now: number): Promise
 async function operate(
   store: Store,
   id: string,
-  {
-    act,
-    more,
-  }: { readonly act: (delivery: string) => Statement; readonly more?: (destinations: readonly string[]) => Statement },
+  does: {
+    readonly act: (delivery: string) => Statement;
+    readonly more?: (destinations: readonly string[]) => Statement;
+  },
 ): Promise<Operated> {
   const one = isDelivery(id) ? await findDelivery(store, id) : undefined;
   const rows = one === undefined ? await deliveriesOfMessage(store, id) : [one];
   if (rows.length === 0) return { kind: 'unknown' };
   const waiting = rows.filter(({ state }) => state === 'queued' || state === 'deferred');
   const names = namesOf(waiting);
-  const acts = waiting.map((row) => act(row.id));
-  const results =
-    waiting.length === 0 ? [] : await store.write([...acts, ...(more ? [more(names)] : []), recomputeDueAmong(names)]);
+  const more = does.more === undefined ? [] : [does.more(names)];
+  const unit = [...waiting.map((row) => does.act(row.id)), ...more, recomputeDueAmong({ names })];
+  const results = waiting.length === 0 ? [] : await store.write(unit);
   const deliveries = waiting.flatMap((row, i) => (results[i]?.changes === 1 ? [row.id] : []));
   if (deliveries.length > 0) return { kind: 'done', deliveries, held: await heldDestinations(store, names) };
   return { kind: 'not-waiting', states: rows.map(({ state }) => state) };

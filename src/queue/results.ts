@@ -6,7 +6,6 @@ import { isoTime, type Clock } from '../lib/clock.ts';
 import { errorFields } from '../lib/errors.ts';
 import type { Fields, Log } from '../lib/log.ts';
 import { bounceMeaning, type BounceClass } from '../mail/bounce-class.ts';
-
 import {
   insertAttempt,
   deferDelivery,
@@ -18,7 +17,6 @@ import {
   SUSPENDED,
   waitForPlan,
 } from '../store/deliveries.ts';
-
 import { noteAnswered, noteDue, pauseDestination, recomputeDue } from '../store/destinations.ts';
 import { recordEvent, type EventType } from '../store/events.ts';
 import type { ClaimedRow } from '../store/leases.ts';
@@ -76,12 +74,17 @@ interface Ending {
   readonly fields: Fields;
 }
 
-/** A claimed delivery, whose message may be gone meanwhile. */
-interface Tried {
-  readonly row: ClaimedRow;
-  readonly owner: string;
+/** A delivery, whose message may be gone meanwhile. */
+interface About {
+  readonly row: Pick<ClaimedRow, 'id' | 'tenant' | 'recipient' | 'message' | 'destination'>;
   readonly message: MessageRow | undefined;
   readonly now: number;
+}
+
+/** One that was claimed; `lease` is what the store knows the claim by. */
+interface Tried extends About {
+  readonly row: ClaimedRow;
+  readonly lease: { readonly id: string; readonly owner: string; readonly attempts: number };
 }
 
 type Words = Pick<RecipientResult, 'reply' | 'host' | 'address' | 'tls' | 'after' | 'complained'>;
@@ -124,20 +127,13 @@ export class ResultWriter {
         const endings = tried.map((each) => waitsForPlan(each, why.until, why.reply));
         return { endings, more: [noteDue({ name, due: why.until })] };
       }
-      switch (why) {
-        case 'suppressed':
-        case 'refused':
-          return {
-            endings: tried.map((each) => settled(each, 'suppressed', { ...NOBODY, reply: UNWANTED[why] })),
-            more: [],
-          };
-        case 'pending':
-          return { endings: tried.map(parked), more: [] };
-        case 'suspended': {
-          const due = now + LOOK_AT_SUSPENDED_MS;
-          return { endings: tried.map((each) => waits(each, due, SUSPENDED)), more: [noteDue({ name, due })] };
-        }
+      if (why === 'suspended') {
+        const due = now + LOOK_AT_SUSPENDED_MS;
+        return { endings: tried.map((each) => waits(each, due, SUSPENDED)), more: [noteDue({ name, due })] };
       }
+      if (why === 'pending') return { endings: tried.map(parked), more: [] };
+      const words = { ...NOBODY, reply: UNWANTED[why] };
+      return { endings: tried.map((each) => settled(each, 'suppressed', words)), more: [] };
     });
   }
 
@@ -154,16 +150,14 @@ export class ResultWriter {
       const times = { failures: pause.failures, until: isoTime(until) };
       log.warn('destination.paused', { destination: name, ...times, host, address, reply });
     }
-    return this.#persist(batch, async () => ({
-      endings: (await this.#tried(batch, now)).map((tried) =>
-        deferred(tried, until, { ...result, outcome: 'deferred' }),
-      ),
-      more: [
-        pause === undefined
-          ? noteDue({ name, due: until })
-          : pauseDestination({ name, ...pause, last_error: result.reply }),
-      ],
-    }));
+    const due =
+      pause === undefined
+        ? noteDue({ name, due: until })
+        : pauseDestination({ name, ...pause, last_error: result.reply });
+    return this.#persist(batch, async () => {
+      const tried = await this.#tried(batch, now);
+      return { endings: tried.map((each) => deferred(each, until, { ...result, outcome: 'deferred' })), more: [due] };
+    });
   }
 
   #decided(batch: ClaimedBatch, results: readonly RecipientResult[]): Promise<void> {
@@ -198,7 +192,7 @@ export class ResultWriter {
           case 'untouched':
           case undefined:
             next(isBack ? now : Math.max(now, pausedUntil ?? now));
-            return untried(tried);
+            return untried(tried, 'returned', { statement: giveBack({ ...tried.lease, due: now }, 1) });
         }
       });
       if (isBack) return { endings, more: [noteAnswered({ name }), recomputeDue({ name })] };
@@ -209,7 +203,7 @@ export class ResultWriter {
   async #tried({ rows, body }: ClaimedBatch, now: number): Promise<Tried[]> {
     const { owner } = this.#options;
     const message = await body.message();
-    return rows.map((row) => ({ row, owner, message, now }));
+    return rows.map((row) => ({ row, message, now, lease: { id: row.id, owner, attempts: row.attempts } }));
   }
 
   /** Makes and writes the endings until that works. */
@@ -291,27 +285,21 @@ async function consequenceOf(endings: readonly Ending[], { clock, log, onFailure
 
 /** The delivery is over. */
 function settled(tried: Tried, state: 'delivered' | 'bounced' | 'suppressed' | 'captured', words: Words): Ending {
-  const { row, now } = tried;
+  const { row, message, now } = tried;
   const meaning = bounceMeaning({ words: words.reply, after: words.after });
   const isBounced = state === 'bounced';
-  const reason = reasonToSuppress(tried, words, isBounced && meaning.suppress);
+  const isGone = isBounced && meaning.suppress && message !== undefined && suppressesGone(message);
+  const reason = words.complained === true ? 'complaint' : isGone ? 'bounce' : undefined;
+  const why = isBounced ? { class: meaning.class } : {};
   const type = isBounced || state === 'suppressed' ? (`email.${state}` as const) : 'email.delivered';
   return {
     unit: (data) => [
-      settleDelivery({ ...tryOf(tried), state, reply: words.reply, at: now }, 1),
+      settleDelivery({ ...tried.lease, state, reply: words.reply, at: now }, 1),
       // A suppressed recipient was never tried.
       ...(state === 'suppressed' ? [] : [attempt(tried, state, words)]),
-      ...eventOf(tried, type, {
-        state,
-        ...said(words),
-        ...(isBounced && { class: meaning.class }),
-        attempt: row.attempts,
-        ...data,
-      }),
+      ...eventOf(tried, type, { state, ...said(words), ...why, attempt: row.attempts, ...data }),
       ...(words.complained === true ? eventOf(tried, 'email.complained', {}) : []),
-      ...(reason === undefined
-        ? []
-        : [suppress({ tenant: row.tenant, address: row.recipient, reason, created_at: now })]),
+      ...(reason ? [suppress({ tenant: row.tenant, address: row.recipient, reason, created_at: now })] : []),
     ],
     failure: isBounced || state === 'suppressed' ? failureOf(tried, words, meaning.class) : undefined,
     event: `delivery.${state}`,
@@ -330,7 +318,7 @@ function deferred(tried: Tried, due: number, words: Words & { outcome: 'deferred
   const { class: why } = bounceMeaning({ words: words.reply, after: words.after });
   return {
     unit: () => [
-      deferDelivery({ ...tryOf(tried), reply: words.reply, due }, 1),
+      deferDelivery({ ...tried.lease, reply: words.reply, due }, 1),
       attempt(tried, outcome, words),
       ...(next ? eventOf(tried, 'email.deferred', { ...said(words), class: why, attempt: attempts, ...next }) : []),
     ],
@@ -345,7 +333,7 @@ function waitsForPlan(tried: Tried, due: number, reply: string): Ending {
   const next = { next_attempt_at: isoTime(due) };
   return {
     unit: () => [
-      waitForPlan({ ...tryOf(tried), due, reply, wait: Math.max(0, due - tried.now) }, 1),
+      waitForPlan({ ...tried.lease, due, reply, wait: Math.max(0, due - tried.now) }, 1),
       ...eventOf(tried, 'email.deferred', { ...said(words), attempt: 0, ...next }),
     ],
     event: 'delivery.deferred',
@@ -353,16 +341,19 @@ function waitsForPlan(tried: Tried, due: number, reply: string): Ending {
   };
 }
 
-/** The delivery was claimed and must wait, for a reason that it shows; the try does not count. */
-function waits(tried: Tried, due: number, reply: string): Ending {
-  const fields = { ...whose(tried.row), reply, next_attempt_at: isoTime(due) };
-  return { unit: () => [putOff({ ...tryOf(tried), due, reply }, 1)], event: 'delivery.waits', fields };
+/** The delivery was claimed and not tried; the log says why. */
+function untried(
+  { row }: Tried,
+  event: 'waits' | 'returned' | 'parked',
+  { statement, ...more }: { readonly statement: Statement } & Fields,
+): Ending {
+  return { unit: () => [statement], event: `delivery.${event}`, fields: { ...whose(row), ...more } };
 }
 
-/** The delivery was claimed and not tried. */
-function untried(tried: Tried): Ending {
-  const statement = giveBack({ ...tryOf(tried), due: tried.now }, 1);
-  return { unit: () => [statement], event: 'delivery.returned', fields: whose(tried.row) };
+/** It must wait, for a reason that it shows; the try does not count. */
+function waits(tried: Tried, due: number, reply: string): Ending {
+  const statement = putOff({ ...tried.lease, due, reply }, 1);
+  return untried(tried, 'waits', { statement, reply, next_attempt_at: isoTime(due) });
 }
 
 const UNWANTED = {
@@ -378,9 +369,8 @@ const UNCONFIRMED = '451 4.7.1 the recipient has not agreed yet to get mail of t
 function parked(tried: Tried): Ending {
   const { row, message } = tried;
   const kept = message?.kind === 'notification' ? row.created_at + LEAD_KEPT_MS : 0;
-  const parking = { ...tryOf(tried), reply: UNCONFIRMED, expires_at: Math.max(row.expires_at, kept) };
-  const fields = { ...whose(row), reply: UNCONFIRMED };
-  return { unit: () => [parkDelivery(parking, 1)], event: 'delivery.parked', fields };
+  const parking = { ...tried.lease, reply: UNCONFIRMED, expires_at: Math.max(row.expires_at, kept) };
+  return untried(tried, 'parked', { statement: parkDelivery(parking, 1), reply: UNCONFIRMED });
 }
 
 /** The delivery waited as long as it may. */
@@ -390,48 +380,30 @@ function expired(row: DeliveryRow, message: MessageRow | undefined, now: number)
   // Why it could not be delivered all the time, and no word on the address: it was never refused for good.
   const { class: why } = bounceMeaning({ words: last_reply ?? '' });
   const about = { row, message, now };
+  const words = { ...NOBODY, reply };
   return {
     unit: (data) => [
       endWaiting({ id, state: 'expired', reply, at: now }, 1),
-      insertAttempt({ delivery: id, number: attempts + 1, at: now, ...NOBODY, outcome: 'expired', reply }),
-      ...eventOf(about, 'email.bounced', {
-        state: 'expired',
-        reply,
-        class: why,
-        attempt: attempts,
-        ...NOBODY,
-        ...data,
-      }),
+      insertAttempt({ delivery: id, number: attempts + 1, at: now, outcome: 'expired', ...words }),
+      ...eventOf(about, 'email.bounced', { state: 'expired', ...words, class: why, attempt: attempts, ...data }),
     ],
-    failure: failureOf(about, { ...NOBODY, reply }, why),
+    failure: failureOf(about, words, why),
     event: 'delivery.expired',
     fields: { ...whose(row), reply, attempts },
   };
 }
 
 /**
- * A complaint, or word that there is no such mailbox: but for mail to an owner, whose leads must not end at a slip of
- * their own server, and for the tests of a tenant, which must not stop its mail.
+ * Whether word that there is no such mailbox ends mail to it: not for mail to an owner, whose leads must not end at a slip
+ * of their own server, and not for the tests of a tenant, which must not stop its mail.
  */
-function reasonToSuppress({ message }: Tried, { complained }: Words, isGone: boolean) {
-  if (complained === true) return 'complaint';
-  if (!isGone || message?.environment !== 'live') return undefined;
-  return message.kind === 'transactional' || message.kind === 'acknowledgment' ? 'bounce' : undefined;
-}
-
-interface About {
-  readonly row: Pick<ClaimedRow, 'id' | 'tenant' | 'recipient' | 'message' | 'destination'>;
-  readonly message: MessageRow | undefined;
-  readonly now: number;
+export function suppressesGone({ kind, environment }: MessageRow): boolean {
+  return environment === 'live' && (kind === 'transactional' || kind === 'acknowledgment');
 }
 
 function failureOf({ row, message }: About, { reply, host }: Words, why: BounceClass): Ending['failure'] {
   if (message === undefined || isWebhook(row.destination)) return undefined;
   return { message, recipient: { address: row.recipient, reply, host, class: why } };
-}
-
-function tryOf({ row: { id, attempts }, owner }: Tried) {
-  return { id, owner, attempts };
 }
 
 function said({ reply, host, address, tls }: Words) {
@@ -442,27 +414,13 @@ function attempt({ row, now }: Tried, outcome: Exclude<AttemptRow['outcome'], 'e
   return insertAttempt({ delivery: row.id, number: row.attempts, at: now, outcome, ...said(words) });
 }
 
-/** What becomes of a webhook delivery is no event: webhooks would be told of it. */
-function eventOf({ row, message, now }: About, type: EventType, more: Fields): Statement[] {
-  if (isWebhook(row.destination)) return [];
-  const data = {
-    delivery: row.id,
-    recipient: row.recipient,
-    ...more,
-    ...(message?.environment === 'test' && { environment: 'test' }),
-  };
-  const { domain, submission } = message ?? {};
-  return [
-    recordEvent({
-      type,
-      tenant: row.tenant,
-      at: now,
-      data,
-      message: row.message,
-      ...(domain === undefined ? {} : { domain }),
-      ...(submission === undefined || submission === null ? {} : { submission }),
-    }),
-  ];
+/** The event of a delivery; what becomes of one to a webhook is none: webhooks would be told of it. */
+export function eventOf({ row, message, now: at }: About, type: EventType, more: Fields): Statement[] {
+  const { id: delivery, tenant, recipient, destination } = row;
+  if (isWebhook(destination)) return [];
+  const data = { delivery, recipient, ...more, ...(message?.environment === 'test' && { environment: 'test' }) };
+  const { domain = null, submission = null } = message ?? {};
+  return [recordEvent({ type, tenant, at, data, message: row.message, domain, submission })];
 }
 
 function whose({ id, message, recipient }: About['row']) {

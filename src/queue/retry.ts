@@ -33,8 +33,8 @@ export function retryDelay(failures: number, cause: 'reply' | 'fault', { table, 
 }
 
 /** What a claim writes for the case that nobody lives to tell: JSON array of delays by the tries before, jittered. */
-export function claimDelays({ table, random }: RetryOptions): { json: string; last: number } {
-  return { json: JSON.stringify(table.map((delay) => jittered(delay, random))), last: table.length - 1 };
+export function claimDelays({ table, random }: RetryOptions): { delays: string; last_delay: number } {
+  return { delays: JSON.stringify(table.map((delay) => jittered(delay, random))), last_delay: table.length - 1 };
 }
 
 /** The longest wait after each try, the first one first: the table with its jitter. */

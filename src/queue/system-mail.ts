@@ -1,9 +1,9 @@
 /** Mail of the server itself to somebody it serves: a link to confirm, an alert. From `postern@<server.hostname>`. */
 import { z } from 'zod';
-import { composeMail, type Mail } from '../mail/compose.ts';
-import { signMail, type SigningContext } from '../mail/sign.ts';
+import { messageIdOf } from '../mail/header.ts';
+import { composeMail, type Mail, signMail } from '../mail/compose.ts';
+import type { SigningContext } from '../mail/dkim.ts';
 import type { Statement } from '../store/statement.ts';
-import type { MessageRow } from '../store/tables.ts';
 import { enqueue } from './enqueue.ts';
 import type { Source } from './transport.ts';
 
@@ -37,23 +37,18 @@ export function withoutText(json: string): string {
 /** The source of messages of the kind `system`. */
 export function createSystemSource(signing: SigningContext): Source {
   return {
-    async prepare(message) {
-      const mail = letterOf(message);
-      const { id, domain, tenant } = message;
+    async prepare({ id, domain, tenant, source: json, created_at: date }) {
+      const { to, subject, text } = source.parse(JSON.parse(json));
+      const mail: Mail = {
+        from: { name: 'Postern', address: `postern@${domain}` },
+        to: [{ address: to }],
+        subject,
+        text,
+        date,
+        messageId: messageIdOf({ id, domain }),
+        headers: [['Auto-Submitted', 'auto-generated']],
+      };
       return signMail({ id, domain, tenant, mail, bytes: await composeMail(mail) }, signing);
     },
-  };
-}
-
-function letterOf({ id, domain, source: json, created_at: date }: MessageRow): Mail {
-  const { to, subject, text } = source.parse(JSON.parse(json));
-  return {
-    from: { name: 'Postern', address: `postern@${domain}` },
-    to: [{ address: to }],
-    subject,
-    text,
-    date,
-    messageId: `<${id.slice(id.indexOf('_') + 1)}@${domain}>`,
-    headers: [['Auto-Submitted', 'auto-generated']],
   };
 }

@@ -10,27 +10,21 @@ import type { MessageRow } from '../store/tables.ts';
 /** 0 ≤ number < 1. */
 export type Random = () => number;
 
-export type Prepared =
-  | {
-      readonly kind: 'ready';
-      /** Envelope sender; empty for the null sender. */
-      readonly sender: string;
-      /** The finished, signed message: CRLF line ends alone, whole when joined. */
-      readonly content: readonly Uint8Array[];
-      readonly size: number;
-      /** Whether its headers need SMTPUTF8 (RFC 6531). */
-      readonly smtpUtf8: boolean;
-      /** Then, the same mail for servers without it, where there is one. */
-      readonly plain?: Plain | undefined;
-    }
-  | Streamed
-  | { readonly kind: 'unrenderable'; readonly reason: string };
-
-/** A mail in ASCII headers. */
-export interface Plain {
+/** A finished message as a whole. */
+export interface Finished {
+  readonly kind: 'ready';
+  /** Envelope sender; empty for the null sender. */
+  readonly sender: string;
+  /** The signed message: CRLF line ends alone, whole when joined. */
   readonly content: readonly Uint8Array[];
   readonly size: number;
+  /** Whether its headers need SMTPUTF8 (RFC 6531). */
+  readonly smtpUtf8: boolean;
+  /** Then, the same mail in ASCII headers for servers without it, where there is one. */
+  readonly plain?: Pick<Finished, 'content' | 'size'> | undefined;
 }
+
+export type Prepared = Finished | Streamed | { readonly kind: 'unrenderable'; readonly reason: string };
 
 /** A finished message of any size that is never in memory as a whole: what was made of it here, and what lies in the store. */
 export interface Streamed {

@@ -14,7 +14,7 @@ import { findMessages } from '../store/messages.ts';
 import type { Store } from '../store/store.ts';
 import type { MessageKind, MessageRow } from '../store/tables.ts';
 import { suspendedTenants } from '../store/tenants.ts';
-import { createBodies, type Bodies } from './bodies.ts';
+import { Bodies } from './bodies.ts';
 import { Claimer, type Claimed } from './claimer.ts';
 import { Maintenance } from './maintenance.ts';
 import { ResultWriter, type ClaimedBatch, type Withheld } from './results.ts';
@@ -46,23 +46,6 @@ export interface WorkerOptions {
   readonly admission?: Admission;
 }
 
-export interface Worker {
-  /** There may be something due. */
-  wake(): void;
-  /** Claims nothing more, lets what is in flight end for `graceMs`, gives the rest back. */
-  stop(graceMs: number): Promise<void>;
-  progress(): {
-    /** When the queue was last looked through, ms. */
-    readonly lookedAt: number;
-    /** When a look at the queue last ended, well or not, on the monotonic clock. */
-    readonly triedAt: number;
-    /** Recipients that are claimed: at hand or in flight. */
-    readonly claimed: number;
-    /** What keeps the store from being written; undefined while it works. */
-    readonly fault: string | undefined;
-  };
-}
-
 /** The longest time between two looks at the queue, ms. */
 const POLL = 5000;
 const AFTER_FAULT = 1000;
@@ -91,15 +74,8 @@ export const KINDS: Readonly<
   webhook: { suppression: false, consent: false, counts: false },
 };
 
-type Statuses = ReadonlyMap<string, Exclude<Withheld, object> | 'confirmed'>;
-type Waits = Awaited<ReturnType<Admission['place']>>;
-
-/** A worker that has begun. */
-export function createWorker(options: WorkerOptions): Worker {
-  return new QueueWorker(options);
-}
-
-class QueueWorker implements Worker {
+/** Begins when it is made. */
+export class Worker {
   readonly #options: WorkerOptions;
   readonly #sandbox = createSandbox();
   readonly #bodies: Bodies;
@@ -127,11 +103,7 @@ class QueueWorker implements Worker {
     this.#options = options;
     this.#lookedAt = clock.now();
     this.#triedAt = clock.monotonic();
-    this.#bodies = createBodies({
-      store,
-      source,
-      onFault: (message, error) => log.error('delivery.unprepared', { message, ...errorFields(error) }),
-    });
+    this.#bodies = new Bodies({ store, source, log });
     const retry = (destination: string) => this.#retry(destination);
     this.#claimer = new Claimer({
       store,
@@ -146,12 +118,14 @@ class QueueWorker implements Worker {
     this.#running = this.#run();
   }
 
+  /** There may be something due. */
   wake(): void {
     if (this.#awake) return;
     this.#awake = true;
     this.#rest.abort(AWAKE);
   }
 
+  /** Claims nothing more, lets what is in flight end for `graceMs`, gives the rest back. */
   async stop(graceMs: number): Promise<void> {
     this.#stopping.abort();
     this.wake();
@@ -162,7 +136,16 @@ class QueueWorker implements Worker {
     await Promise.all(this.#pending);
   }
 
-  progress() {
+  progress(): {
+    /** When the queue was last looked through, ms. */
+    readonly lookedAt: number;
+    /** When a look at the queue last ended, well or not, on the monotonic clock. */
+    readonly triedAt: number;
+    /** Recipients that are claimed: at hand or in flight. */
+    readonly claimed: number;
+    /** What keeps the store from being written; undefined while it works. */
+    readonly fault: string | undefined;
+  } {
     return { lookedAt: this.#lookedAt, triedAt: this.#triedAt, claimed: this.#claimed.size, fault: this.#fault };
   }
 
@@ -225,14 +208,12 @@ class QueueWorker implements Worker {
       (await findMessages(this.#options.store, ids).catch((error: unknown) => this.#failed(error))) ??
       new Map<string, MessageRow>();
     const statuses = await this.#statuses(all, messages);
-    const agreed = all.filter(({ id }) => (statuses.get(id) ?? 'confirmed') === 'confirmed');
+    const agreed = all.filter(({ id }) => !statuses.has(id));
     const waits = await this.#admit(agreed, messages);
     function withheld(row: ClaimedRow): Withheld | undefined {
       if (row.suspended === 1) return 'suspended';
       if (isSuppressed(row, messages.get(row.message))) return 'suppressed';
-      const status = statuses.get(row.id) ?? 'confirmed';
-      if (status !== 'confirmed') return status;
-      return waits === undefined ? 'unknown' : waits.get(row.id);
+      return statuses.get(row.id) ?? (waits === undefined ? 'unknown' : waits.get(row.id));
     }
     for (const { destination, rows } of claimed) {
       const batches: Batch[] = [];
@@ -250,7 +231,10 @@ class QueueWorker implements Worker {
   }
 
   /** Which of them wait for room in their tenants' plans; undefined where that cannot be told now, so that none may go. */
-  async #admit(rows: readonly ClaimedRow[], messages: ReadonlyMap<string, MessageRow>): Promise<Waits | undefined> {
+  async #admit(
+    rows: readonly ClaimedRow[],
+    messages: ReadonlyMap<string, MessageRow>,
+  ): Promise<Awaited<ReturnType<Admission['place']>> | undefined> {
     const { admission } = this.#options;
     if (admission === undefined) return new Map();
     const first = rows.filter((row) => {
@@ -261,20 +245,22 @@ class QueueWorker implements Worker {
     return admission.place(first).catch((error: unknown) => this.#failed(error));
   }
 
-  /** What those recipients that must agree to the mail have said, by delivery; `unknown` where that cannot be read now. */
-  async #statuses(rows: readonly ClaimedRow[], messages: ReadonlyMap<string, MessageRow>): Promise<Statuses> {
+  /** What keeps mail from those recipients that must agree to it, by delivery; `unknown` where that cannot be read now. */
+  async #statuses(rows: readonly ClaimedRow[], messages: ReadonlyMap<string, MessageRow>) {
     const named = rows.filter(({ untrusted, destination, message }) => {
       const kind = messages.get(message)?.kind;
       return untrusted === 1 && destination !== SANDBOX && (kind === undefined || KINDS[kind].consent);
     });
-    const found = new Map<string, Exclude<Withheld, object> | 'confirmed'>();
+    const found = new Map<string, Exclude<Withheld, object>>();
     for (const [tenant, own] of Map.groupBy(named, (row) => row.tenant)) {
       const addresses = [...new Set(own.map(({ recipient }) => recipient))];
       const statuses = await recipientStatuses(this.#options.store, tenant, addresses).catch((error: unknown) =>
         this.#failed(error),
       );
-      for (const { id, recipient, message } of own)
-        found.set(id, (messages.has(message) ? statuses?.get(recipient) : undefined) ?? 'unknown');
+      for (const { id, recipient, message } of own) {
+        const status = (messages.has(message) ? statuses?.get(recipient) : undefined) ?? 'unknown';
+        if (status !== 'confirmed') found.set(id, status);
+      }
     }
     return found;
   }
@@ -322,7 +308,7 @@ class QueueWorker implements Worker {
   /** What was claimed and had not begun when the daemon died costs no attempt and is due at once. */
   async #begin(rows: readonly ClaimedRow[]): Promise<boolean> {
     const { store, owner, log } = this.#options;
-    const ids = JSON.stringify(rows.map(({ id }) => id));
+    const ids = rows.map(({ id }) => id);
     try {
       const [{ rows: begun }] = await store.write([beginDeliveries({ ids, owner })]);
       return rows.every(({ id, attempts }) => begun.some((row) => row.id === id && row.attempts === attempts));

@@ -40,7 +40,8 @@ export class HostAttempt {
   readonly #sessions = new Set<string>();
   #otherFamilyOf: Target | undefined;
   #familyTried = false;
-  #elsewhere = false;
+  /** Whether those who are left want another server than the last. */
+  wantsElsewhere = false;
 
   constructor(recipients: readonly Recipient[], targets: readonly Target[], began: number) {
     this.#open = recipients;
@@ -51,11 +52,6 @@ export class HostAttempt {
   /** Who is still to be told something, as many as one transaction takes. */
   get open(): readonly Recipient[] {
     return this.#open.slice(0, MAX_RECIPIENTS);
-  }
-
-  /** Whether those who are left want another server than the last. */
-  get wantsElsewhere(): boolean {
-    return this.#elsewhere;
   }
 
   /** Whether this try went to more than one server. */
@@ -89,7 +85,7 @@ export class HostAttempt {
     this.#sessions.add(target.address);
     this.#tried.add(target.address);
     const left = new Set(this.#open);
-    this.#elsewhere = false;
+    this.wantsElsewhere = false;
     for (const { recipient, verdict, reply } of spoken) {
       if (verdict.kind === 'again') continue;
       const word = { verdict, reply, peer };
@@ -99,7 +95,7 @@ export class HostAttempt {
       } else {
         this.#note(recipient, word);
         this.#avoid(target, verdict);
-        this.#elsewhere = true;
+        this.wantsElsewhere = true;
       }
     }
     this.#open = this.#open.filter((recipient) => left.has(recipient));

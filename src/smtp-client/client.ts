@@ -3,35 +3,22 @@
  * becomes of a delivery is the worker's business.
  */
 import type { ServerConfig } from '../config/schema.ts';
-import type { Resolver } from '../dns/resolver.ts';
 import { systemClock, type Clock } from '../lib/clock.ts';
 import { errorFields, messageOf } from '../lib/errors.ts';
 import type { Log } from '../lib/log.ts';
 import { Recent } from '../lib/lru.ts';
-import {
-  NOBODY,
-  sameForAll,
-  untouched,
-  type Batch,
-  type Random,
-  type Result,
-  type Transport,
-} from '../queue/transport.ts';
+import { NOBODY, sameForAll, untouched, type Batch, type Result, type Transport } from '../queue/transport.ts';
 import { ConnectionLimit } from './concurrency.ts';
 import { MxPool } from './mx-pool.ts';
-import { findRoute, type LoopbackSmtp, type NextHop, type Route } from './route.ts';
+import { findRoute, type NextHop, type Route, type RouteOptions } from './route.ts';
 import { TIMEOUTS, type Timeouts } from './wire.ts';
 
-export interface SmtpClientOptions {
-  readonly resolver: Resolver;
+export interface SmtpClientOptions extends Pick<RouteOptions, 'resolver' | 'random' | 'loopback'> {
   readonly config: () => ServerConfig;
   readonly clock: Clock;
   readonly log: Log;
-  readonly random: Random;
   /** Whether connecting to this address at the delivery port would reach ourselves; nobody unless told. */
-  readonly ownAddresses?: (ip: string) => boolean;
-  /** Without it, mail for domains whose mail hosts are we goes nowhere. */
-  readonly loopback?: LoopbackSmtp;
+  readonly ownAddresses?: RouteOptions['ownAddresses'];
   readonly timeouts?: Timeouts;
   /** Certificates that a smarthost may have beside those that Node trusts, PEM. */
   readonly ca?: string;
@@ -85,9 +72,8 @@ export function createSmtpClient(options: SmtpClientOptions): SmtpClient {
   }
 
   async function routeTo(destination: string): Promise<Route> {
-    const { resolver, random, ownAddresses = () => false, loopback } = options;
     try {
-      return await findRoute(destination, { resolver, config: config(), random, ownAddresses, loopback });
+      return await findRoute(destination, { ownAddresses: () => false, ...options, config: config() });
     } catch (error) {
       log.error('delivery.fault', { destination, ...errorFields(error) });
       return { kind: 'temporary', reply: `451 4.3.0 ${messageOf(error)}` };

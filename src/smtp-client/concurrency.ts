@@ -18,15 +18,11 @@ export class ConnectionLimit {
   readonly #waiting = new Set<Claimant>();
   /** Connections that are kept without work, longest first. */
   readonly #idle = new Set<() => void>();
-  #open = 0;
+  /** All connections. */
+  open = 0;
 
   constructor(total: () => number) {
     this.#total = total;
-  }
-
-  /** All connections. */
-  get open(): number {
-    return this.#open;
   }
 
   /** Whether somebody waits for a connection. */
@@ -36,7 +32,7 @@ export class ConnectionLimit {
 
   /** Whether a connection may be kept without work: not where first contacts that answered are more than all there may be. */
   mayIdle(): boolean {
-    return this.#open <= this.#total() || this.#used() <= this.#total();
+    return this.open <= this.#total() || this.#used() <= this.#total();
   }
 
   /** Takes a connection now, or waits for `grant`. */
@@ -56,7 +52,7 @@ export class ConnectionLimit {
   }
 
   release(pool: Claimant): void {
-    this.#open -= 1;
+    this.open -= 1;
     const left = (this.#held.get(pool) ?? 0) - 1;
     if (left > 0) this.#held.set(pool, left);
     else this.#held.delete(pool);
@@ -90,7 +86,7 @@ export class ConnectionLimit {
   }
 
   #take(pool: Claimant): void {
-    this.#open += 1;
+    this.open += 1;
     this.#held.set(pool, (this.#held.get(pool) ?? 0) + 1);
   }
 

@@ -23,8 +23,10 @@ const MAX_RETURNS = 3;
 export class MxPool implements Claimant {
   readonly options: MxPoolOptions;
   readonly brokenTls = new Set<string>();
+  readonly connections = new Set<Connection>();
   nextHop: NextHop;
-  #limit = FIRST_LIMIT;
+  /** How many connections it is good for. */
+  limit = FIRST_LIMIT;
   /** Whether it has answered, and could be reached since; undefined while nothing is known of it. */
   #proven: boolean | undefined;
   #ceiling = { connections: Infinity, until: -Infinity };
@@ -32,7 +34,6 @@ export class MxPool implements Claimant {
   #stopped = false;
   /** By destination, in the order of their turns. */
   readonly #waiting = new Map<string, Waiting[]>();
-  readonly #connections = new Set<Connection>();
   readonly #idle = new Set<Connection>();
   readonly #resting = new Map<string, number>();
 
@@ -41,16 +42,8 @@ export class MxPool implements Claimant {
     this.options = options;
   }
 
-  get limit(): number {
-    return this.#limit;
-  }
-
   get isUnused(): boolean {
-    return this.#connections.size === 0 && this.#waiting.size === 0;
-  }
-
-  get connections(): ReadonlySet<Connection> {
-    return this.#connections;
+    return this.connections.size === 0 && this.#waiting.size === 0;
   }
 
   isProven(): boolean {
@@ -79,7 +72,7 @@ export class MxPool implements Claimant {
 
   /** Whether there is a connection too many here, for the server or for others who wait for one. */
   get hasTooMany(): boolean {
-    return this.#stopped || this.#connections.size > this.#limit || this.options.connectionLimit.mustYield(this);
+    return this.#stopped || this.connections.size > this.limit || this.options.connectionLimit.mustYield(this);
   }
 
   /** The next batch, in turn. */
@@ -95,7 +88,7 @@ export class MxPool implements Claimant {
 
   grant(): boolean {
     this.#asking = false;
-    if (this.#stopped || this.#waiting.size === 0 || this.#connections.size >= this.#most()) return false;
+    if (this.#stopped || this.#waiting.size === 0 || this.connections.size >= this.#most()) return false;
     this.#start();
     this.#grow();
     return true;
@@ -105,7 +98,7 @@ export class MxPool implements Claimant {
   answered(): void {
     this.#proven = true;
     if (this.#waiting.size > 0) {
-      this.#limit = Math.min(this.#limit + 1, this.#most());
+      this.limit = Math.min(this.limit + 1, this.#most());
       this.#grow();
     }
   }
@@ -113,10 +106,10 @@ export class MxPool implements Claimant {
   /** A connection failed (at `address`), or the server asked for fewer. */
   faltered(address?: string): void {
     const until = this.options.clock.monotonic() + RESTING;
-    const open = [...this.#connections].filter((connection) => connection.isOpen).length;
-    this.#limit = Math.max(1, Math.floor(this.#limit / 2));
+    const open = [...this.connections].filter((connection) => connection.isOpen).length;
+    this.limit = Math.max(1, Math.floor(this.limit / 2));
     // What it just refused is not asked again at the next answer.
-    if (open > 0) this.#ceiling = { connections: Math.max(this.#limit, open), until };
+    if (open > 0) this.#ceiling = { connections: Math.max(this.limit, open), until };
     if (address === undefined) return;
     this.#resting.set(address, until);
     if (open === 0) this.#proven = false;
@@ -124,7 +117,7 @@ export class MxPool implements Claimant {
 
   /** Puts a batch back where other connections serve it; answers false where there are none. */
   putBack({ batch, returns }: Waiting, connection: Connection): boolean {
-    const others = [...this.#connections].some((other) => other !== connection && other.isOpen);
+    const others = [...this.connections].some((other) => other !== connection && other.isOpen);
     if (this.#stopped || !others || returns >= MAX_RETURNS) return false;
     this.#put({ batch, returns: returns + 1 });
     return true;
@@ -132,7 +125,7 @@ export class MxPool implements Claimant {
 
   /** Nobody is reached: what waits for the destination goes back untried; the first of each other destination hears it, too. */
   unreachable(destination: string, result: Unreachable): void {
-    const dead = ![...this.#connections].some((connection) => connection.isOpen);
+    const dead = ![...this.connections].some((connection) => connection.isOpen);
     for (const [name, queue] of this.#waiting) {
       if (name !== destination && !dead) continue;
       this.#waiting.delete(name);
@@ -153,7 +146,7 @@ export class MxPool implements Claimant {
   }
 
   left(connection: Connection): void {
-    this.#connections.delete(connection);
+    this.connections.delete(connection);
     this.options.connectionLimit.release(this);
     this.#grow();
   }
@@ -189,7 +182,7 @@ export class MxPool implements Claimant {
   }
 
   #grow(): void {
-    while (!this.#stopped && !this.#asking && this.#connections.size < Math.min(this.#limit, this.#needed())) {
+    while (!this.#stopped && !this.#asking && this.connections.size < Math.min(this.limit, this.#needed())) {
       this.#asking = true;
       if (!this.options.connectionLimit.request(this)) return;
       this.#asking = false;
@@ -199,12 +192,12 @@ export class MxPool implements Claimant {
 
   /** Connections that work, and one more for each batch that nobody has taken. */
   #needed(): number {
-    return this.#connections.size - this.#idle.size + [...this.#waiting.values()].flat().length;
+    return this.connections.size - this.#idle.size + [...this.#waiting.values()].flat().length;
   }
 
   #start(): void {
     const connection = new Connection(this);
-    this.#connections.add(connection);
+    this.connections.add(connection);
     void this.options.track(connection.run());
   }
 }
@@ -236,8 +229,9 @@ class Connection {
   #wire: Wire | undefined;
   /** The end of the batch before. */
   #settled: Promise<void> = Promise.resolve();
-  #wake: (item?: Waiting) => void = () => undefined;
-  #busy = false;
+  /** Ends the sleep of a connection without work, with some or for good. */
+  wake: (item?: Waiting) => void = () => undefined;
+  isBusy = false;
   /** What it has in hand. */
   #batch: Batch | undefined;
   #cut = false;
@@ -251,17 +245,13 @@ class Connection {
     return this.#session !== undefined;
   }
 
-  get isBusy(): boolean {
-    return this.#busy;
-  }
-
   /** Works until there is nothing more to do. Never rejects. */
   async run(): Promise<void> {
     try {
       for (let item = this.#pool.next(); item !== undefined; item = await this.#nextItem()) {
-        this.#busy = true;
+        this.isBusy = true;
         await this.#handle(item);
-        this.#busy = false;
+        this.isBusy = false;
       }
     } finally {
       this.#hangUp();
@@ -269,16 +259,11 @@ class Connection {
     }
   }
 
-  /** Ends the sleep of a connection without work, with some or for good. */
-  wake(item?: Waiting): void {
-    this.#wake(item);
-  }
-
   /** Hangs up in the middle of whatever it does. */
   cut(): void {
     this.#cut = true;
     this.#wire?.close();
-    this.#wake();
+    this.wake();
   }
 
   async #nextItem(): Promise<Waiting | undefined> {
@@ -291,11 +276,11 @@ class Connection {
   #sleep(): Promise<Waiting | undefined> {
     return new Promise((resolve) => {
       const awake = this.#pool.sleep(this);
-      const timer = setTimeout(() => this.#wake(), this.#pool.options.timeouts.idle);
-      this.#wake = (item) => {
+      const timer = setTimeout(() => this.wake(), this.#pool.options.timeouts.idle);
+      this.wake = (item) => {
         clearTimeout(timer);
         awake();
-        this.#wake = () => undefined;
+        this.wake = () => undefined;
         resolve(item);
       };
     });

@@ -66,18 +66,12 @@ export function routeRule(destination: string, { delivery }: Pick<ServerConfig, 
 
 /** The next hop of a destination (A-labels). */
 export async function findRoute(destination: string, options: RouteOptions): Promise<Route> {
-  const { port } = options.config.delivery;
-  const rule = routeRule(destination, options.config);
-  if (rule.by === 'routes')
-    return fixedRoute({ ...parseListenAddress(rule.value), tls: 'opportunistic' }, options.resolver);
-  if (rule.by === 'relay') return fixedRoute(parseRelay(rule.value), options.resolver);
-  const found = await findMailHosts(destination, {
-    resolver: options.resolver,
-    hostname: options.config.server.hostname,
-    ownAddresses: options.ownAddresses,
-    allowPrivate: options.config.delivery.allow_private_networks,
-    random: options.random,
-  });
+  const { resolver, config } = options;
+  const { port, allow_private_networks: allowPrivate } = config.delivery;
+  const rule = routeRule(destination, config);
+  if (rule.by === 'routes') return fixedRoute({ ...parseListenAddress(rule.value), tls: 'opportunistic' }, resolver);
+  if (rule.by === 'relay') return fixedRoute(parseRelay(rule.value), resolver);
+  const found = await findMailHosts(destination, { ...options, hostname: config.server.hostname, allowPrivate });
   switch (found.kind) {
     case 'permanent':
       if (found.isOwn === true && (await options.loopback?.takes(destination)) === true)
@@ -86,7 +80,7 @@ export async function findRoute(destination: string, options: RouteOptions): Pro
     case 'temporary':
       return { kind: 'temporary', reply: `451 4.4.3 ${found.reason}` };
     case 'hosts': {
-      const pool = `${await namesOfHosts(destination, options.resolver)}:${port}`;
+      const pool = `${await namesOfHosts(destination, resolver)}:${port}`;
       return { kind: 'nextHop', nextHop: { pool, hosts: found.hosts, port, tls: 'opportunistic' } };
     }
   }
@@ -104,10 +98,8 @@ function routeToOurselves({ config, loopback, resolver }: RouteOptions): Promise
 async function namesOfHosts(destination: string, resolver: Resolver): Promise<string> {
   const answer = await resolver.mx(destination);
   if (answer.kind !== 'found') return destination;
-  return answer.records
-    .map(({ exchange }) => exchange)
-    .sort()
-    .join(',');
+  const names = answer.records.map(({ exchange }) => exchange);
+  return names.sort().join(',');
 }
 
 type Fixed = Pick<NextHop, 'port' | 'tls' | 'credentials' | 'mark'> & { readonly host: string };
@@ -116,17 +108,12 @@ type Fixed = Pick<NextHop, 'port' | 'tls' | 'credentials' | 'mark'> & { readonly
 async function fixedRoute({ host, ...rest }: Fixed, resolver: Resolver): Promise<Route> {
   const nextHop = { pool: `${host}:${rest.port}:${rest.mark === undefined ? rest.tls : 'own'}`, ...rest };
   const answer = isIP(host) === 0 ? await resolver.addresses(host) : ({ kind: 'found', records: [host] } as const);
-  switch (answer.kind) {
-    case 'found': {
-      const hosts = [{ name: host, addresses: answer.records.slice(0, MAX_ADDRESSES) }];
-      return { kind: 'nextHop', nextHop: { ...nextHop, hosts } };
-    }
-    case 'failed':
-      return { kind: 'temporary', reply: `451 4.4.3 ${answer.reason}` };
-    case 'nxdomain':
-    case 'nodata':
-      return { kind: 'temporary', reply: `451 4.4.3 ${host}, named in the configuration, has no address` };
+  if (answer.kind === 'found') {
+    const hosts = [{ name: host, addresses: answer.records.slice(0, MAX_ADDRESSES) }];
+    return { kind: 'nextHop', nextHop: { ...nextHop, hosts } };
   }
+  const reason = answer.kind === 'failed' ? answer.reason : `${host}, named in the configuration, has no address`;
+  return { kind: 'temporary', reply: `451 4.4.3 ${reason}` };
 }
 
 function parseRelay(relay: string): Fixed {
@@ -142,25 +129,19 @@ function parseRelay(relay: string): Fixed {
   };
 }
 
-export interface TlsPolicy {
-  /** Nothing is said in clear text beyond EHLO. */
-  readonly required: boolean;
-  /** The certificate must be the host's, from somebody whom Node trusts. */
-  readonly verified: boolean;
-}
-
 /**
  * What TLS to an address must be like. To an MX any certificate is better than none (RFC 7435 §3); a password is said to
  * nobody but the smarthost, in clear text within this machine alone. Certificates of private networks prove nothing.
  */
-export function tlsPolicy({ tls, credentials }: Pick<NextHop, 'tls' | 'credentials'>, address: string): TlsPolicy {
+export function tlsPolicy(
+  { tls, credentials }: Pick<NextHop, 'tls' | 'credentials'>,
+  address: string,
+): { readonly required: boolean; readonly verified: boolean } {
   const isSmarthost = credentials !== undefined || tls === 'implicit';
   return {
-    required: tls === 'implicit' || (credentials !== undefined && !isLoopback(address)),
+    /** Nothing is said in clear text beyond EHLO. */
+    required: tls === 'implicit' || (credentials !== undefined && !/^(::1$|(::ffff:)?127\.)/i.test(address)),
+    /** The certificate must be the host's, from somebody whom Node trusts. */
     verified: isSmarthost && isPublicAddress(address),
   };
-}
-
-function isLoopback(address: string): boolean {
-  return address === '::1' || /^(::ffff:)?127\./i.test(address);
 }

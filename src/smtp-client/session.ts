@@ -9,7 +9,7 @@ import type { ConnectionOptions } from 'node:tls';
 import { messageOf } from '../lib/errors.ts';
 import type { Peer } from '../queue/transport.ts';
 import { classify, happeningText, type Happening, type Reply, type ReplyClass, type Step } from './reply.ts';
-import { tlsPolicy, type NextHop, type TlsPolicy } from './route.ts';
+import { tlsPolicy, type NextHop } from './route.ts';
 import { Wire, WireFault, type WireOptions } from './wire.ts';
 
 export interface Target {
@@ -21,7 +21,7 @@ export interface Session {
   readonly wire: Wire;
   readonly target: Target;
   readonly peer: Peer;
-  readonly features: Features;
+  readonly features: ReturnType<typeof readFeatures>;
   /** When it began, on the monotonic clock. */
   readonly since: number;
   /** Messages so far. */
@@ -49,7 +49,6 @@ export type Opened =
 
 /** The server, or a rule of ours, ends it before there was mail. */
 class Refusal extends Error {
-  override readonly name = 'Refusal';
   readonly happening: Happening;
   constructor(happening: Happening) {
     super(happeningText(happening));
@@ -58,9 +57,7 @@ class Refusal extends Error {
 }
 
 /** STARTTLS was offered and does not work. */
-class BrokenTls extends Error {
-  override readonly name = 'BrokenTls';
-}
+class BrokenTls extends Error {}
 
 /** Opens a session at one address. */
 export async function openSession(target: Target, options: SessionOptions): Promise<Opened> {
@@ -105,7 +102,7 @@ async function openOnce(target: Target, options: SessionOptions): Promise<Sessio
       await upgrade(wire, tls, policy.required);
       features = await sayHello(wire, hostname);
     }
-    await logIn(wire, { nextHop, policy, mechanisms: features.auth });
+    await logIn(wire, { ...nextHop, isTlsRequired: policy.required, mechanisms: features.auth });
     const peer = { host: target.host, address: target.address, tls: wire.tls };
     return { wire, target, peer, features, since: options.monotonic(), used: 0, dirty: false };
   } catch (error) {
@@ -128,12 +125,11 @@ async function upgrade(wire: Wire, tls: ConnectionOptions, mustHave: boolean): P
 /** Shows our own SMTP port the mark that it gave this daemon (RFC 5321 §4.1.5), and authenticates at the smarthost (RFC 4954). */
 async function logIn(
   wire: Wire,
-  { nextHop, policy, mechanisms }: { nextHop: NextHop; policy: TlsPolicy; mechanisms: readonly string[] },
+  { credentials, mark, isTlsRequired, mechanisms }: NextHop & { isTlsRequired: boolean; mechanisms: readonly string[] },
 ): Promise<void> {
-  const { credentials, mark } = nextHop;
   if (mark !== undefined) expect('auth', await wire.ask('auth', `XOWN ${mark}`));
   if (credentials === undefined) return;
-  if (wire.tls === null && policy.required) {
+  if (wire.tls === null && isTlsRequired) {
     throw unsuitable('the smarthost offers no TLS, and a password is never sent in clear text');
   }
   const { user, password } = credentials;
@@ -159,30 +155,16 @@ function base64(text: string): string {
   return Buffer.from(text).toString('base64');
 }
 
-/** What the server says that it can do. */
-export interface Features {
-  readonly pipelining: boolean;
-  readonly eightBit: boolean;
-  readonly smtpUtf8: boolean;
-  readonly startTls: boolean;
-  /** The largest message; 0 where there is no fixed limit, undefined where SIZE is unknown (RFC 1870). */
-  readonly size: number | undefined;
-  /** Mechanisms of AUTH. */
-  readonly auth: readonly string[];
-}
-
 /** Says EHLO, or HELO where the server knows no extensions (RFC 5321 §3.2). */
-async function sayHello(wire: Wire, hostname: string): Promise<Features> {
+async function sayHello(wire: Wire, hostname: string) {
   const reply = await wire.ask('ehlo', `EHLO ${hostname}`);
-  if (reply.code >= 500 && reply.code < 600) {
-    expect('ehlo', await wire.ask('ehlo', `HELO ${hostname}`));
-    return readFeatures([]);
-  }
-  expect('ehlo', reply);
-  return readFeatures(reply.lines.slice(1));
+  const isOld = reply.code >= 500 && reply.code < 600;
+  expect('ehlo', isOld ? await wire.ask('ehlo', `HELO ${hostname}`) : reply);
+  return readFeatures(isOld ? [] : reply.lines.slice(1));
 }
 
-function readFeatures(lines: readonly string[]): Features {
+/** What the server says that it can do. */
+function readFeatures(lines: readonly string[]) {
   const offered = new Map(
     lines.map((line) => {
       // Some old servers write AUTH=LOGIN.
@@ -196,7 +178,9 @@ function readFeatures(lines: readonly string[]): Features {
     eightBit: offered.has('8BITMIME'),
     smtpUtf8: offered.has('SMTPUTF8'),
     startTls: offered.has('STARTTLS'),
+    /** The largest message; 0 where there is no fixed limit, undefined where SIZE is unknown (RFC 1870). */
     size: offered.has('SIZE') ? (/^\d{1,15}$/.test(size) ? Number(size) : 0) : undefined,
+    /** Mechanisms of AUTH. */
     auth: offered.get('AUTH') ?? [],
   };
 }

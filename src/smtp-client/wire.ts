@@ -12,59 +12,32 @@ import { ProtocolError, ReplyParser, type ConnectionFault, type Reply, type Step
  * How long each step of a delivery may take in all, ms: ceilings of RFC 5321 §4.5.3.2. They are absolute: what drips in
  * meanwhile stretches none of them.
  */
-export interface Timeouts {
-  readonly connect: number;
-  readonly greeting: number;
-  /** EHLO, STARTTLS, AUTH, MAIL, RCPT and RSET, each. */
-  readonly command: number;
-  readonly tls: number;
-  readonly data: number;
-  /** Until a block of the message has been taken. */
-  readonly block: number;
-  readonly final: number;
-  /** From MAIL to the answer to the final dot. */
-  readonly transaction: number;
-  /** While others wait for a connection: what hangs longer in a step before the message has left is cut off. */
-  readonly pressedConnect: number;
-  readonly pressed: number;
-  /** The same at a pool that has not answered yet. */
-  readonly pressedFirst: number;
-  /** For the greeting, and each answer before there is a session, where another address is left to try. */
-  readonly elsewhere: number;
-  /** How long a connection is kept without work. */
-  readonly idle: number;
-  /** How old a connection may become before its next message. */
-  readonly connection: number;
-}
-
-export const TIMEOUTS: Timeouts = {
+export const TIMEOUTS = {
   connect: 30_000,
   greeting: 300_000,
+  /** EHLO, STARTTLS, AUTH, MAIL, RCPT and RSET, each. */
   command: 300_000,
   tls: 60_000,
   data: 120_000,
+  /** Until a block of the message has been taken. */
   block: 180_000,
   final: 600_000,
+  /** From MAIL to the answer to the final dot. */
   transaction: 1_800_000,
+  /** While others wait for a connection: what hangs longer in a step before the message has left is cut off. */
   pressedConnect: 5000,
   pressed: 30_000,
+  /** The same at a pool that has not answered yet. */
   pressedFirst: 3000,
+  /** For the greeting, and each answer before there is a session, where another address is left to try. */
   elsewhere: 30_000,
+  /** How long a connection is kept without work. */
   idle: 3000,
+  /** How old a connection may become before its next message. */
   connection: 300_000,
 };
 
-const READ_TIMEOUT: Readonly<Record<Step, 'connect' | 'greeting' | 'command' | 'data' | 'final'>> = {
-  connect: 'connect',
-  greeting: 'greeting',
-  ehlo: 'command',
-  starttls: 'command',
-  auth: 'command',
-  mail: 'command',
-  rcpt: 'command',
-  data: 'data',
-  final: 'final',
-};
+export type Timeouts = Readonly<typeof TIMEOUTS>;
 
 /** The conversation ended in this step. */
 export class WireFault extends Error {
@@ -145,7 +118,7 @@ export class Wire {
 
   /** The next reply. */
   async read(step: Step): Promise<Reply> {
-    const ms = this.timeouts[READ_TIMEOUT[step]];
+    const ms = this.timeouts[step === 'greeting' || step === 'data' || step === 'final' ? step : 'command'];
     // What has left is not given up early: it may have arrived.
     const pressedMs = step === 'final' ? ms : this.timeouts.pressed;
     await this.#until(step, { ms, pressedMs, done: () => this.hasReply });

@@ -3,21 +3,27 @@
  * with all that follows from it in one unit, many of which share a sync. 250 is said after that commit.
  */
 import type { Consent } from '../accounts/consent.ts';
+import type { ServerConfig } from '../config/schema.ts';
+import { Budget } from '../lib/batch.ts';
 import { createGarbage } from '../lib/gc.ts';
 import type { Refusal } from '../mail/auth-results.ts';
 import { enqueue, type NewMessage } from '../queue/enqueue.ts';
+import type { FreeSpace } from '../store/sqlite.ts';
 import { noteDue } from '../store/destinations.ts';
-
-import type { FreeSpace } from '../store/database.ts';
 import type { InboundRow } from '../store/tables.ts';
 import { insertInbound, RAW_CHUNK_BYTES } from '../store/inbound.ts';
 import type { Statement } from '../store/statement.ts';
-
-import type { Chunks } from './chunks.ts';
 import type { ForwardSource } from './forward-source.ts';
-import { DISK_FULL, type InboundMessage, type ReceiveParts } from './receive.ts';
+import {
+  createRecorder,
+  DISK_FULL,
+  logReply,
+  type Chunks,
+  type InboundMessage,
+  type ReceiveParts,
+  type RecorderParts,
+} from './receive.ts';
 import { decideServed, type Accepted, type Directory } from './recipients.ts';
-import { createRecorder, logReply, type RecorderParts } from './record.ts';
 import type { SmtpPolicy } from './session.ts';
 
 export interface AuthenticationOutcome {
@@ -71,7 +77,7 @@ export interface SmtpPolicyParts extends RecorderParts {
 export function createSmtpPolicy(parts: SmtpPolicyParts): SmtpPolicy {
   const { directory, store } = parts;
   return {
-    ...policyBasis({ ...parts, server: () => directory().snapshot.server }),
+    ...policyBasis(parts, () => directory().snapshot.server.limits),
     name: 'inbound',
     record: createRecorder(parts, 'inbound'),
     decide: (address, sender) => decideServed({ address, sender }, directory(), store),
@@ -81,22 +87,17 @@ export function createSmtpPolicy(parts: SmtpPolicyParts): SmtpPolicy {
 }
 
 /** What is the same for inbound mail and for submission. */
-export function policyBasis({
-  store,
-  clock,
-  log,
-  freeSpace,
-  server,
-}: Pick<SmtpPolicyParts, 'store' | 'clock' | 'log' | 'freeSpace'> & {
-  readonly server: () => Directory['snapshot']['server'];
-}): Pick<SmtpPolicy, 'store' | 'clock' | 'log' | 'garbage' | 'limits' | 'outage'> {
+export function policyBasis(
+  { store, clock, log, freeSpace }: Pick<SmtpPolicyParts, 'store' | 'clock' | 'log' | 'freeSpace'>,
+  limits: () => ServerConfig['limits'],
+): Pick<SmtpPolicy, 'store' | 'clock' | 'log' | 'garbage' | 'limits' | 'outage'> {
   return {
     store,
     clock,
     log,
     garbage: createGarbage(),
-    limits: () => ({ message: server().limits.message, hops: server().limits.smtp.hops }),
-    outage: () => (freeSpace.below(server().limits.free_disk) ? DISK_FULL : undefined),
+    limits: () => ({ message: limits().message, hops: limits().smtp.hops }),
+    outage: () => (freeSpace.below(limits().free_disk) ? DISK_FULL : undefined),
   };
 }
 
@@ -107,9 +108,8 @@ function createAccept(parts: SmtpPolicyParts): ReceiveParts['accept'] {
     switch (recipient.kind) {
       case 'forward': {
         const { tenant, domain, targets: recipients, original } = recipient;
-        const source: ForwardSource = { inbound: mail.id, original, sender: mail.sender };
-        const message = { tenant, kind: 'forward', submission: null, domain, source, recipients } as const;
-        return enqueued({ ...message, ttl: parts.ttl() }, clock.now());
+        const about = { tenant, domain, recipients, ttl: parts.ttl() };
+        return enqueueForward({ inbound: mail.id, original, sender: mail.sender }, about, clock.now());
       }
       case 'discard':
         return {};
@@ -131,9 +131,10 @@ function createAccept(parts: SmtpPolicyParts): ReceiveParts['accept'] {
   }
 
   async function discard(mail: InboundMessage, chunks: Chunks): Promise<string> {
+    const { ip, sender, size } = mail;
     const reply = '250 2.0.0 accepted';
     await store.write([...chunks.dropped(), ...logged(mail, reply)]);
-    log.info('inbound.discarded', { ip: mail.ip, sender: mail.sender, size: mail.size });
+    log.info('inbound.discarded', { ip, sender, size });
     return reply;
   }
 
@@ -171,6 +172,15 @@ function createAccept(parts: SmtpPolicyParts): ReceiveParts['accept'] {
   };
 }
 
+/** What came in goes on. */
+export function enqueueForward(
+  source: ForwardSource,
+  about: Pick<NewMessage, 'tenant' | 'domain' | 'recipients' | 'ttl'>,
+  now: number,
+): IntakeResult {
+  return enqueued({ ...about, kind: 'forward', submission: null, source }, now);
+}
+
 /** A message that reads the chunks of the one that causes it. */
 export function enqueued(message: NewMessage, now: number): IntakeResult {
   const { id, rows, dues } = enqueue(message, now);
@@ -179,23 +189,12 @@ export function enqueued(message: NewMessage, now: number): IntakeResult {
 
 /** The row of a message that is accepted. */
 export function inboundRow(
-  { id, sender, recipients, ip, helo, tls, size, encoding, at }: InboundMessage,
-  { trace, verdicts, messages }: { trace: string; verdicts: string; messages: readonly string[] },
+  { id, sender, recipients: accepted, ip, helo, tls, size, encoding, at }: InboundMessage,
+  { messages, ...found }: Pick<InboundRow, 'trace' | 'verdicts'> & { readonly messages: readonly string[] },
 ): InboundRow {
-  return {
-    id,
-    sender,
-    recipients: JSON.stringify(recipients.map(({ original }) => original)),
-    ip,
-    helo,
-    tls,
-    size,
-    encoding,
-    trace,
-    verdicts,
-    messages: JSON.stringify(messages),
-    created_at: at,
-  };
+  const recipients = JSON.stringify(accepted.map(({ original }) => original));
+  const mail = { id, sender, recipients, ip, helo, tls, size, encoding, created_at: at };
+  return { ...mail, ...found, messages: JSON.stringify(messages) };
 }
 
 /** Rows that many messages share, in one order and last (queue/enqueue). */
@@ -206,29 +205,18 @@ function duesOf(taken: readonly IntakeResult[]): Statement[] {
   return [...dues].sort(([a], [b]) => (a < b ? -1 : 1)).map(([name, due]) => noteDue({ name, due }));
 }
 
-/** Large messages are read back from the store to be authenticated: so many at a time, so that memory stays bounded. Enough that DNS servers which take their time hold up nobody for long. */
+/**
+ * Large messages are read back from the store to be authenticated: so many at a time, so that memory stays bounded. Enough
+ * that DNS servers which take their time hold up nobody for long.
+ */
 const MAX_AT_ONCE = 16;
 
 /** At most MAX_AT_ONCE messages at a time; one of a single chunk never waits. */
 export function limitConcurrency(authenticate: MailAuthenticator): MailAuthenticator {
-  const waiting: (() => void)[] = [];
-  let active = 0;
-
-  async function turn(): Promise<void> {
-    if (active < MAX_AT_ONCE) active++;
-    // Whoever ends hands its turn on.
-    else await new Promise<void>((resolve) => waiting.push(resolve));
-  }
-
+  const turns = new Budget(MAX_AT_ONCE);
   return async (mail) => {
     if (mail.size <= RAW_CHUNK_BYTES) return authenticate(mail);
-    await turn();
-    try {
-      return await authenticate(mail);
-    } finally {
-      const next = waiting.shift();
-      if (next === undefined) active--;
-      else next();
-    }
+    await turns.take(1);
+    return authenticate(mail).finally(() => turns.give(1));
   };
 }

@@ -8,28 +8,24 @@ import { z } from 'zod';
 import type { ServerConfig } from '../config/schema.ts';
 import { asciiAddress, parseAddress, needsSmtpUtf8 } from '../lib/addresses.ts';
 import { isAutomatic } from '../mail/automatic.ts';
-import { fieldsOf, splitHeader } from '../mail/header-block.ts';
+import { fieldsOf, splitHeader, messageIdOf } from '../mail/header.ts';
 import { readAuthResults } from '../mail/auth-results.ts';
+import { signDkim, keysFor, type SigningContext } from '../mail/dkim.ts';
+import { deliveryReport } from '../mail/dsn.ts';
 import { enqueue } from '../queue/enqueue.ts';
-import type { Consequence, FailedRecipient, Failure, Source } from '../queue/transport.ts';
+import type { Consequence, Failure, Source } from '../queue/transport.ts';
 import { findInbound, rawChunks } from '../store/inbound.ts';
 import type { Store } from '../store/store.ts';
 import { readForward } from './forward-source.ts';
-import { signDkim } from '../mail/dkim.ts';
-import { deliveryReport } from '../mail/dsn.ts';
-import type { SigningContext } from '../mail/sign.ts';
-
-export interface ReportParts {
-  readonly store: Store;
-  readonly config: () => ServerConfig;
-}
 
 /** Header lines that a report carries at most, bytes. */
 const MAX_HEADERS = 32 * 1024;
 
 /** What follows from a failure; where it is one of forwarding, the events that tell of it say whether the sender was told. */
-export async function reportFailure(failure: Failure, { store, config }: ReportParts): Promise<Consequence> {
-  const { message, recipients, at } = failure;
+export async function reportFailure(
+  { message, recipients, at }: Failure,
+  { store, config }: { readonly store: Store; readonly config: () => ServerConfig },
+): Promise<Consequence> {
   if (message.kind !== 'forward') return { unit: [], data: {} };
   const { inbound: id, original, sender } = readForward(message.source);
   const inbound = await findInbound(store, id);
@@ -40,7 +36,10 @@ export async function reportFailure(failure: Failure, { store, config }: ReportP
   const { server, delivery } = config();
   const source: ReportSource = {
     to: sender,
-    failed: recipients.map((recipient) => shown(recipient, original, at)),
+    // Where mail is forwarded to is its owner's secret (RFC 3464 §4.2): the sender knows the address that he wrote to.
+    failed: recipients.map(({ address, reply, host: remote }) => {
+      return { address: original, reply: withoutTarget(reply, address, original), remote, at };
+    }),
     arrived: inbound.created_at,
     headers: shortened(header),
   };
@@ -51,15 +50,6 @@ export async function reportFailure(failure: Failure, { store, config }: ReportP
 
 function untold(reason: string): Consequence {
   return { unit: [], data: { dsn: reason } };
-}
-
-/** Where mail is forwarded to is its owner's secret (RFC 3464 §4.2): the sender knows the address that he wrote to. */
-function shown(
-  { address, reply, host }: FailedRecipient,
-  original: string,
-  at: number,
-): ReportSource['failed'][number] {
-  return { address: original, reply: withoutTarget(reply, address, original), remote: host, at };
 }
 
 /** How servers write the `@` of an address that they quote, by itself or in the encodings of URLs, xtext, QP and HTML. */
@@ -117,13 +107,11 @@ export function withoutHeaders(json: string): string {
 /** The source of messages of the kind `dsn`. */
 export function createDsnSource(signing: SigningContext): Source {
   return {
-    async prepare({ id, domain, tenant, source, created_at: date }) {
-      const what = report.parse(JSON.parse(source));
-      const messageId = `<${id.slice(id.indexOf('_') + 1)}@${domain}>`;
-      const bytes = deliveryReport({ ...what, hostname: domain, date, messageId });
-      const keys = await signing.keysOf(domain, tenant);
-      if (keys.length === 0) throw new Error(`there is no DKIM key for ${domain}`);
-      const signature = await signDkim([bytes], keys, signing.now());
+    async prepare(message) {
+      const { domain: hostname, created_at: date } = message;
+      const what = report.parse(JSON.parse(message.source));
+      const bytes = deliveryReport({ ...what, hostname, date, messageId: messageIdOf(message) });
+      const signature = await signDkim([bytes], await keysFor(message, signing), signing.now());
       const size = signature.length + bytes.length;
       return { kind: 'ready', sender: '', content: [signature, bytes], size, smtpUtf8: needsSmtpUtf8(what.to) };
     },

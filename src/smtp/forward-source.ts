@@ -6,29 +6,20 @@
  */
 import { isAscii } from 'node:buffer';
 import { z } from 'zod';
-import { createGarbage } from '../lib/gc.ts';
-import { returnPath } from '../mail/return-path.ts';
-import { forwardSender } from '../mail/srs.ts';
+import { createGarbage, type Garbage } from '../lib/gc.ts';
+import { returnPath, forwardSender } from '../mail/own-addresses.ts';
 import { readAuthResults, needsFromRewrite, type AuthResults } from '../mail/auth-results.ts';
 import type { Source } from '../queue/transport.ts';
-import { findInbound } from '../store/inbound.ts';
+import { findInbound, rawChunks, RAW_CHUNK_BYTES } from '../store/inbound.ts';
 import type { InboundRow, MessageRow } from '../store/tables.ts';
-import { openRaw, type ReadFrom } from './chunks.ts';
 import type { SrsKeys } from './srs-keys.ts';
 import type { ServerConfig } from '../config/schema.ts';
-
+import { messageIdOf, type Field, fieldsOf, splitHeader, valueOf } from '../mail/header.ts';
 import { arcSeal } from '../mail/arc.ts';
-
-import { hashBody, parseFields, signFields, type HeaderField } from '../mail/dkim.ts';
+import { hashBody, keysFor, parseFields, signFields, type SigningContext } from '../mail/dkim.ts';
 import { forwardHeaders, rewriteFrom, withoutForgedResults } from '../mail/forward.ts';
-import { fieldsOf, splitHeader, valueOf } from '../mail/header-block.ts';
-
-import type { SigningContext } from '../mail/sign.ts';
-
 import { completeHeader } from '../mail/submitted.ts';
-
 import { deliveriesOfMessage } from '../store/deliveries.ts';
-
 import type { Store } from '../store/store.ts';
 
 export interface SourceParts {
@@ -58,12 +49,12 @@ function createSource(
   idOf: (source: string) => string,
   headOf: (original: Original) => Promise<Head>,
 ): Source {
-  const raw = { store, garbage: createGarbage() };
+  const garbage = createGarbage();
   return {
     async prepare(message, kept) {
       const inbound = await findInbound(store, idOf(message.source));
       if (inbound === undefined) return { kind: 'unrenderable', reason: 'the original message has been deleted' };
-      const read = await openRaw(raw, inbound);
+      const read = await openRaw(store, inbound, garbage);
       if (kept !== undefined) {
         const { sender, size, encoding } = message;
         const from = inbound.size - (size - kept.length);
@@ -80,20 +71,20 @@ function createSource(
 const EMPTY_LINE = '\r\n';
 const editedSource = z.object({ raw: z.string() });
 
-export interface EditedSourceParts extends SourceParts {
-  /** The header as it is sent, one character a byte, each line with its CRLF. */
-  readonly edit: (header: string, message: MessageRow) => string;
-}
-
-/** The source of messages that go out in the name of a domain of ours. */
-export function createEditedSource({ store, signing, edit }: EditedSourceParts): Source {
+/**
+ * The source of messages that go out in the name of a domain of ours. `edit` answers the header as it is sent, one character
+ * a byte, each line with its CRLF.
+ */
+export function createEditedSource({
+  store,
+  signing,
+  edit,
+}: SourceParts & { readonly edit: (header: string, message: MessageRow) => string }): Source {
   return createSource(
     store,
     (json) => editedSource.parse(JSON.parse(json)).raw,
     async ({ message, inbound, read }) => {
-      const { id, domain, tenant } = message;
-      const keys = await signing.keysOf(domain, tenant);
-      if (keys.length === 0) throw new Error(`there is no DKIM key for ${domain}`);
+      const keys = await keysFor(message, signing);
       const { header: given } = await splitHeader(read(0));
       const header = edit(given, message);
       // A message may end with its header.
@@ -103,7 +94,7 @@ export function createEditedSource({ store, signing, edit }: EditedSourceParts):
       // An address in a line of ours may need more of the next server than what came in.
       const isUtf8 = !isAscii(Buffer.from(lines, 'latin1')) && isAscii(Buffer.from(given, 'latin1'));
       const encoding = isUtf8 ? 'smtputf8' : inbound.encoding;
-      const sender = returnPath(id, { secret: signing.secret, hostname: signing.hostname() });
+      const sender = returnPath(message.id, { secret: signing.secret, hostname: signing.hostname() });
       return { sender, encoding, lines, from };
     },
   );
@@ -113,10 +104,10 @@ export function createEditedSource({ store, signing, edit }: EditedSourceParts):
 export function createSubmittedSource(parts: SourceParts): Source {
   return createEditedSource({
     ...parts,
-    edit: (header, { id, domain, created_at: date }) =>
+    edit: (header, message) =>
       completeHeader(withoutForgedResults(header, parts.signing.hostname()), {
-        date,
-        messageId: `<${id.slice(id.indexOf('_') + 1)}@${domain}>`,
+        date: message.created_at,
+        messageId: messageIdOf(message),
       }),
   });
 }
@@ -163,17 +154,17 @@ async function senderOf(
   return forwardSender(sender, { secrets: srs.secrets(), hostname, now: signing.now() }, ours);
 }
 
-interface Unsigned {
-  readonly header: string;
-  readonly bodyAt: number;
-  /** Whether our domain is the author that it names. */
-  readonly isAuthor: boolean;
-  readonly verdicts: AuthResults;
-}
-
-/** Our signature where we are the author, and the ARC set; nothing of a header that verifiers would read in many ways. */
+/**
+ * Our signature where our domain is the author that the header names, and the ARC set; nothing of a header that verifiers
+ * would read in many ways.
+ */
 async function sign(
-  { header, bodyAt, isAuthor, verdicts }: Unsigned,
+  {
+    header,
+    bodyAt,
+    isAuthor,
+    verdicts,
+  }: { readonly header: string; readonly bodyAt: number; readonly isAuthor: boolean; readonly verdicts: AuthResults },
   { message, inbound, read }: Original,
   { signing, config }: ForwardParts,
 ): Promise<string> {
@@ -193,7 +184,7 @@ async function sign(
   return (await arcSeal(sealed, { chain, results: valueOf(found), key, now: signing.now() })) + signature;
 }
 
-function readable(header: string): HeaderField[] | undefined {
+function readable(header: string): Field[] | undefined {
   try {
     return parseFields(header);
   } catch {
@@ -215,4 +206,33 @@ export type ForwardSource = z.output<typeof forward>;
 
 export function readForward(json: string): ForwardSource {
   return forward.parse(JSON.parse(json));
+}
+
+/** Reads it from byte `from` on, the same at each call; it fails where a piece is missing. */
+type ReadFrom = (from: number) => Iterable<Uint8Array> | AsyncIterable<Uint8Array>;
+
+/** A small message is read once and held, a larger one is read from the store piece by piece, each time anew. */
+async function openRaw(store: Store, inbound: InboundRow, garbage: Garbage): Promise<ReadFrom> {
+  if (inbound.size > RAW_CHUNK_BYTES) return (from) => discarded(piecesFrom(store, inbound, from), garbage);
+  const held: Uint8Array[] = [];
+  for await (const piece of piecesFrom(store, inbound, 0)) held.push(piece);
+  return (from) => [Buffer.concat(held).subarray(from)];
+}
+
+async function* discarded(pieces: AsyncIterable<Uint8Array>, garbage: Garbage): AsyncGenerator<Uint8Array> {
+  for await (const piece of pieces) {
+    yield piece;
+    garbage.add(piece.length);
+  }
+}
+
+async function* piecesFrom(store: Store, { id, size }: InboundRow, from: number): AsyncGenerator<Uint8Array> {
+  let at = 0;
+  for await (const piece of rawChunks(store, id)) {
+    const skip = Math.max(0, from - at);
+    at += piece.length;
+    if (skip < piece.length) yield piece.subarray(skip);
+  }
+  // Whoever sends it must not come to its end as if all had been said.
+  if (at !== size) throw new Error(`of the ${size} bytes of ${id} only ${at} are there`);
 }

@@ -9,12 +9,15 @@ import { codeOf, errorFields } from '../lib/errors.ts';
 import type { Garbage } from '../lib/gc.ts';
 import { newId } from '../lib/ids.ts';
 import type { Log } from '../lib/log.ts';
+import { Tally } from '../lib/tally.ts';
 import type { Refusal } from '../mail/auth-results.ts';
-import { fieldsOf, valueOf } from '../mail/header-block.ts';
+import { fieldsOf, valueOf } from '../mail/header.ts';
+import { recordEvent } from '../store/events.ts';
+import { deleteRaw, insertInboundLog, insertRawChunk, rawChunks, RAW_CHUNK_BYTES } from '../store/inbound.ts';
+import type { Statement } from '../store/statement.ts';
 import { StoreError, UnknownOutcomeError, type Store } from '../store/store.ts';
-import { Chunks } from './chunks.ts';
+import type { InboundLogRow } from '../store/tables.ts';
 import type { Accepted } from './recipients.ts';
-import type { Recorder } from './record.ts';
 import type { Sink } from './wire.ts';
 
 /** A client, and how it introduced itself. */
@@ -57,17 +60,11 @@ export interface ReceiveParts {
   readonly log: Log;
   /** Commits a whole message, and answers its 250, or says why it is not taken. */
   readonly accept: (mail: InboundMessage, chunks: Chunks) => Promise<string | Refusal>;
-  readonly record: Recorder;
+  /** Notes why mail was refused; nobody waits for it. */
+  readonly record: (said: readonly LoggedReply[]) => void;
   /** Takes note of bytes that came and are done with. */
   readonly garbage: Garbage;
   readonly limits: () => { readonly message: number; readonly hops: number };
-}
-
-export interface Answer {
-  /** The reply to the whole message; called once, unless it was given up. */
-  reply(reply: string): void;
-  /** The reply while more is still coming: it will not be read. */
-  stop(reply: string): void;
 }
 
 const SPOILT: Refusal = {
@@ -78,10 +75,10 @@ const SPOILT: Refusal = {
 const MAX_HEADER_BYTES = 100 * 1024;
 const MAX_HEADER_LINES = 1000;
 
-export class Reception implements Sink {
+export class Reception implements Omit<Sink, 'end'> {
   readonly #parts: ReceiveParts;
   readonly #envelope: Envelope;
-  readonly #answer: Answer;
+  readonly #stop: (reply: string) => void;
   readonly #id: string;
   readonly #chunks: Chunks;
   #refusal: Refusal | undefined;
@@ -91,11 +88,12 @@ export class Reception implements Sink {
   #wasted = 0;
   #state: 'open' | 'ended' | 'stopped' = 'open';
 
-  constructor(parts: ReceiveParts, envelope: Envelope, answer: Answer) {
+  /** `stop` gives the reply while more is still coming: it will not be read. */
+  constructor(parts: ReceiveParts, envelope: Envelope, stop: (reply: string) => void) {
     const now = parts.clock.now();
     this.#parts = parts;
     this.#envelope = envelope;
-    this.#answer = answer;
+    this.#stop = stop;
     this.#id = newId('inb', now);
     this.#chunks = new Chunks(parts.store, this.#id, now);
   }
@@ -107,7 +105,7 @@ export class Reception implements Sink {
       this.#refusal = { reply: `552 5.3.4 a message may have at most ${most} bytes`, reason: 'too_large' };
       this.#state = 'stopped';
       this.#record(this.#refusal);
-      this.#answer.stop(this.#refusal.reply);
+      this.#stop(this.#refusal.reply);
       void this.#drop();
       return undefined;
     }
@@ -125,10 +123,11 @@ export class Reception implements Sink {
     this.#refusal ??= SPOILT;
   }
 
-  end(): void {
-    if (this.#state !== 'open') return;
+  /** The reply to the whole message; undefined where it was given up. Never rejects. */
+  end(): Promise<string> | undefined {
+    if (this.#state !== 'open') return undefined;
     this.#state = 'ended';
-    void this.#finish().then((reply) => this.#answer.reply(reply));
+    return this.#finish();
   }
 
   /** The client is gone, or was too slow: nothing of it stays. */
@@ -147,7 +146,6 @@ export class Reception implements Sink {
     this.#refusal ??= refuseHeader(headerOf(start), this.#parts.limits().hops, recipients);
   }
 
-  /** The reply to the whole message. Never rejects. */
   async #finish(): Promise<string> {
     const { accept, log, name } = this.#parts;
     await this.#chunks.settle();
@@ -237,4 +235,196 @@ function refuseHeader(header: Buffer, hops: number, recipients: readonly string[
   if (count('from') > 1)
     return { reply: '550 5.7.1 the message must have only one From header', reason: 'several_from' };
   return undefined;
+}
+
+/** Most messages are smaller. */
+const FIRST_BYTES = 16 * 1024;
+
+/**
+ * The bytes of a message on their way into the store: at most two chunks are held, the one that fills and the one that is
+ * being written; a client that sends faster than the disk writes waits. The store's thread reads a chunk where it is, in
+ * shared memory, and the connection fills it again.
+ */
+export class Chunks {
+  readonly #store: Store;
+  readonly #id: string;
+  readonly #at: number;
+  #filling: Buffer = Buffer.allocUnsafe(FIRST_BYTES);
+  #filled = 0;
+  /** Chunks that are written or being written. */
+  #count = 0;
+  #writing: Promise<void> | undefined;
+  /** Memory of a chunk that is written. */
+  #spare: Buffer | undefined;
+  #failure: unknown;
+  #size = 0;
+
+  /** `at`: when it began to come, ms. */
+  constructor(store: Store, id: string, at: number) {
+    this.#store = store;
+    this.#id = id;
+    this.#at = at;
+  }
+
+  get size(): number {
+    return this.#size;
+  }
+
+  /** What has come, while nothing of it is written. */
+  get start(): Buffer | undefined {
+    return this.#count === 0 ? this.#filling.subarray(0, this.#filled) : undefined;
+  }
+
+  /** Why a chunk could not be written; undefined while all is well. */
+  get failure(): unknown {
+    return this.#failure;
+  }
+
+  /** Adds bytes, which are copied; `beforeFirst` is called before the first chunk is written. Resolves when more may come. */
+  async add(bytes: Uint8Array, beforeFirst: () => void): Promise<void> {
+    for (let rest = bytes; rest.length > 0;) {
+      this.#grow(rest.length);
+      const part = rest.subarray(0, this.#filling.length - this.#filled);
+      this.#filling.set(part, this.#filled);
+      this.#filled += part.length;
+      this.#size += part.length;
+      rest = rest.subarray(part.length);
+      if (this.#filled < RAW_CHUNK_BYTES) continue;
+      if (this.#count === 0) beforeFirst();
+      await this.#writing;
+      this.#send();
+    }
+  }
+
+  #grow(more: number): void {
+    if (this.#filled + more <= this.#filling.length || this.#filling.length === RAW_CHUNK_BYTES) return;
+    const larger = sharedChunk();
+    this.#filling.copy(larger, 0, 0, this.#filled);
+    this.#filling = larger;
+  }
+
+  /** Writes the chunk that is full, and goes on with another. */
+  #send(): void {
+    const bytes = this.#filling;
+    this.#filling = this.#spare ?? sharedChunk();
+    this.#spare = undefined;
+    this.#filled = 0;
+    this.#writing = this.#store
+      .write([insertRawChunk({ inbound: this.#id, seq: this.#count++, bytes, created_at: this.#at })])
+      .then(
+        () => undefined,
+        (error: unknown) => void (this.#failure ??= error),
+      )
+      .finally(() => {
+        this.#spare = bytes;
+        this.#writing = undefined;
+      });
+  }
+
+  /** Waits until what was sent is written. */
+  async settle(): Promise<void> {
+    await this.#writing;
+  }
+
+  /** The statement that writes the last chunk, for the unit that takes the message. Nothing may be added any more. */
+  last(): Statement[] {
+    if (this.#filled === 0) return [];
+    const filled = this.#filling.subarray(0, this.#filled);
+    // What is not shared goes in memory of its own: the store's thread is posted all the memory that a view is of.
+    const bytes = filled.buffer instanceof SharedArrayBuffer ? filled : Uint8Array.from(filled);
+    return [insertRawChunk({ inbound: this.#id, seq: this.#count, bytes, created_at: this.#at })];
+  }
+
+  /** The statement that drops what is written; none where nothing is. */
+  dropped(): Statement[] {
+    return this.#count === 0 ? [] : [deleteRaw({ inbound: this.#id })];
+  }
+
+  /** All of it, after `settle`. */
+  async *all(): AsyncGenerator<Uint8Array> {
+    if (this.#count > 0) yield* rawChunks(this.#store, this.#id);
+    if (this.#filled > 0) yield this.#filling.subarray(0, this.#filled);
+  }
+}
+
+function sharedChunk(): Buffer {
+  return Buffer.from(new SharedArrayBuffer(RAW_CHUNK_BYTES));
+}
+
+// The log of mail that comes in and is submitted: the reply to each recipient, and an event of it where the address is an account's.
+
+/** What was said, and to whom. */
+export interface LoggedReply extends Omit<InboundLogRow, 'id' | 'outcome' | 'inbound' | 'created_at'> {
+  /** The message that was taken (`inb_…`). */
+  readonly inbound?: string | undefined;
+}
+
+const MAX_LENGTH = 500;
+
+/** The statements that write it down, and make an event of it where it is an account's and final. */
+export function logReply(said: LoggedReply, now: number): Statement[] {
+  const row = rowOf(said, now);
+  const { tenant, domain, ip, helo, sender: from, recipient: to, outcome, reply, reason, inbound } = row;
+  if (tenant === null || outcome === 'deferred') return [insertInboundLog(row)];
+  const data = { from, to, ip, helo, reason, reply, inbound };
+  return [insertInboundLog(row), recordEvent({ type: `inbound.${outcome}`, tenant, at: now, data, domain })];
+}
+
+function rowOf(said: LoggedReply, now: number): InboundLogRow {
+  const { tenant, domain, ip, reply, reason, inbound = null } = said;
+  const helo = said.helo.slice(0, MAX_LENGTH);
+  const sender = said.sender.slice(0, MAX_LENGTH);
+  const recipient = said.recipient.slice(0, MAX_LENGTH);
+  const row = { tenant, domain, ip, helo, sender, recipient, outcome: outcomeOf(reply), reply, reason, inbound };
+  return { id: newId('inl', now), ...row, created_at: now };
+}
+
+function outcomeOf(reply: string): InboundLogRow['outcome'] {
+  if (reply.startsWith('2')) return 'accepted';
+  return reply.startsWith('4') ? 'deferred' : 'rejected';
+}
+
+export interface RecorderParts extends Pick<ReceiveParts, 'store' | 'clock' | 'log'> {
+  readonly counters?: SmtpCounters;
+}
+
+/**
+ * Writes refusals after the answer: nobody waits for them, and mail is refused whether or not the disk has room. What is
+ * submitted is of the account that submits it, and makes no event.
+ */
+export function createRecorder(
+  { store, clock, log, counters }: RecorderParts,
+  name: ReceiveParts['name'],
+  submitter: string | null = null,
+): ReceiveParts['record'] {
+  return (said) => {
+    const now = clock.now();
+    const isInbound = name === 'inbound';
+    const tenant = isInbound ? {} : { tenant: submitter };
+    for (const { ip, sender, recipient, reply, reason } of said) {
+      log.info(`${name}.${outcomeOf(reply)}`, { ip, ...tenant, sender, recipient, reply, reason });
+      if (isInbound) counters?.recipients.count(outcomeOf(reply));
+    }
+    store
+      .write(
+        said.flatMap((each) =>
+          isInbound ? logReply(each, now) : insertInboundLog(rowOf({ ...each, ...tenant }, now)),
+        ),
+      )
+      .catch((error: unknown) => log.error(`${name}.log_failed`, errorFields(error)));
+  };
+}
+
+export interface SmtpCounters {
+  /** Connections accepted, and rejected by a limit. */
+  readonly connections: Tally<'accepted' | 'rejected'>;
+  /** What RCPT or the message was answered, for each recipient. */
+  readonly recipients: Tally<InboundLogRow['outcome']>;
+}
+
+export function createSmtpCounters(): SmtpCounters {
+  return {
+    connections: new Tally(['accepted', 'rejected']),
+    recipients: new Tally(['accepted', 'rejected', 'deferred']),
+  };
 }

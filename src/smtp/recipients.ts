@@ -4,14 +4,12 @@
  * forwarding map of a domain that DNS has said is its owner's, one that we made ourselves, or refused.
  */
 import { isServed } from '../accounts/tenants.ts';
-import { responsible } from '../config/forms.ts';
+import { responsible, type Snapshot } from '../config/snapshot.ts';
 import { followForwarding, MAX_DELIVERIES, routeOf } from '../config/forwarding.ts';
-import type { Domain, Snapshot } from '../config/snapshot.ts';
 import { parseAddress, type Address } from '../lib/addresses.ts';
-import type { ReplyTicket } from '../mail/relay.ts';
+import type { ReplyTicket } from '../mail/own-addresses.ts';
 import { OPERATOR } from '../store/tenants.ts';
 import { isDomainServed } from '../store/domains.ts';
-
 import type { Store } from '../store/store.ts';
 import type { DomainStatus } from '../store/tables.ts';
 
@@ -89,9 +87,7 @@ export async function decideServed(
     return { ...decision, reply, reason: 'domain_not_loaded' };
   }
   if (decision.kind === 'refuse' || (await isServed(store, decision.tenant))) return decision;
-  const { domain, tenant } = decision;
-  const reply = '451 4.7.1 mail for this address is not accepted at the moment';
-  return { kind: 'refuse', reply, reason: 'tenant_suspended', domain, tenant };
+  return refuse('451 4.7.1 mail for this address is not accepted at the moment', 'tenant_suspended', decision);
 }
 
 /** Addresses that this server made itself, and its postmaster's. */
@@ -101,40 +97,42 @@ function atHostname(address: Address, sender: string, directory: Directory): Dec
   if (local === 'postmaster') return toOperator(address.address, directory);
   if (local.startsWith('b+')) {
     const message = directory.openReturnPath(address.address);
-    return message === undefined ? noToken('return_path', ours) : { kind: 'bounce', message, ...ours };
+    return message === undefined ? notIssued('return_path', ours) : { kind: 'bounce', message, ...ours };
   }
   if (/^srs[01][=+-]/.test(local)) {
     // Whoever is not bouncing has no business with it, and would have found a way to mail strangers through us.
     const original = sender === '' ? directory.openSrs(address.address) : undefined;
-    return original === undefined ? noToken('srs', ours) : { kind: 'srs', sender: original, ...ours };
+    return original === undefined ? notIssued('srs', ours) : { kind: 'srs', sender: original, ...ours };
   }
-  if (directory.snapshot.domains.has(address.domain)) return undefined;
-  return unknown(ours);
+  return directory.snapshot.domains.has(address.domain) ? undefined : unknown(ours);
 }
 
 function atDomain(address: Address, directory: Directory): Decision {
   const { snapshot } = directory;
   const { domain: name } = address;
   const domain = snapshot.domains.get(name);
-  if (domain === undefined) return snapshot.unavailable.has(name) ? unavailable(name) : relayDenied();
+  if (domain === undefined) {
+    if (!snapshot.unavailable.has(name)) return relayDenied();
+    const reply = `451 4.3.5 the configuration of ${name} is temporarily unavailable`;
+    return refuse(reply, 'domain_unavailable', { domain: name });
+  }
   const ours = { original: address.address, domain: name, tenant: domain.project.tenant };
   if (!isVerified(name, directory)) {
     const reply = `451 4.7.1 ${name} is not verified yet: its owner has to publish its DNS records`;
-    return { kind: 'refuse', reply, reason: 'domain_not_verified', domain: name, tenant: ours.tenant };
+    return refuse(reply, 'domain_not_verified', ours);
   }
   const local = address.local.toLowerCase();
   const { forwarding } = domain.config;
-  if (local.startsWith('reply+') && !Object.hasOwn(forwarding, `${local}@${name}`)) {
-    const ticket = directory.openReply(address);
-    if (ticket !== undefined) return { kind: 'reply', ticket, ...ours };
-  }
+  const isNamed = Object.hasOwn(forwarding, `${local}@${name}`);
+  const ticket = local.startsWith('reply+') && !isNamed ? directory.openReply(address) : undefined;
+  if (ticket !== undefined) return { kind: 'reply', ticket, ...ours };
   // Some servers read a route in these; a catch-all must not make us pass one on.
-  if (/[%!]/.test(local) && !Object.hasOwn(forwarding, `${local}@${name}`)) return relayDenied(ours);
+  if (/[%!]/.test(local) && !isNamed) return relayDenied(ours);
   const route = routeOf(forwarding, name, address.local);
   if (typeof route === 'object') return follow(address, ours, directory);
   // RFC 5321 §4.5.1, RFC 2142: somebody must be there.
   if (local === 'postmaster' || local === 'abuse') {
-    return toPerson(ownerOf(domain, snapshot), ours, directory);
+    return toPerson(responsible(domain.project, snapshot.server).address, ours, directory);
   }
   if (route === 'discard') return { kind: 'discard', ...ours };
   return unknown(ours, route === 'reject' ? 'rejected' : 'unknown_recipient');
@@ -152,23 +150,14 @@ function follow(start: Address, ours: Ours, directory: Directory): Decision {
       ? routeOf(domain.config.forwarding, name, local)
       : undefined;
   });
-  if (targets.length > MAX_DELIVERIES) return tooMany(ours);
+  if (targets.length > MAX_DELIVERIES) {
+    // Each project by itself is within the bound; several together need not be.
+    const reply = `554 5.4.6 forwarding of this address leads to more than ${MAX_DELIVERIES} addresses`;
+    return refuse(reply, 'too_many_targets', ours);
+  }
   if (targets.length > 0) return { kind: 'forward', targets, ...ours };
   if (discarded) return { kind: 'discard', ...ours };
-  const { domain, tenant } = ours;
-  return {
-    kind: 'refuse',
-    reply: '554 5.4.6 mail loop: mail loop: this address forwards to itself',
-    reason: 'loop',
-    domain,
-    tenant,
-  };
-}
-
-/** Each project by itself is within the bound; several together need not be. */
-function tooMany({ domain, tenant }: Ours): Refused {
-  const reply = `554 5.4.6 forwarding of this address leads to more than ${MAX_DELIVERIES} addresses`;
-  return { kind: 'refuse', reply, reason: 'too_many_targets', domain, tenant };
+  return refuse('554 5.4.6 mail loop: this address forwards to itself', 'loop', ours);
 }
 
 /** How many deliveries taking a message for it causes. */
@@ -180,10 +169,6 @@ export function deliveriesFor(decision: Accepted): number {
 function isVerified(domain: string, { status }: Directory): boolean {
   const known = status(domain);
   return known === 'verified' || known === 'degraded';
-}
-
-function ownerOf({ project }: Domain, { server }: Snapshot): string {
-  return responsible(project, server).address;
 }
 
 function toOperator(original: string, directory: Directory): Accepted {
@@ -198,21 +183,20 @@ function toPerson(address: string, ours: Ours, directory: Directory): Accepted {
   return decision?.kind === 'forward' ? decision : { kind: 'forward', targets: [address], ...ours };
 }
 
-function relayDenied(ours?: Ours): Refused {
-  const reply = '550 5.7.1 relaying denied';
-  return { kind: 'refuse', reply, reason: 'relay_denied', domain: ours?.domain ?? null, tenant: ours?.tenant ?? null };
+type Whose = Partial<Pick<Refused, 'domain' | 'tenant'>>;
+
+function refuse(reply: string, reason: string, { domain = null, tenant = null }: Whose): Refused {
+  return { kind: 'refuse', reply, reason, domain, tenant };
 }
 
-function unknown({ domain, tenant }: Ours, reason = 'unknown_recipient'): Refused {
-  return { kind: 'refuse', reply: '550 5.1.1 no such address here', reason, domain, tenant };
+function relayDenied(whose: Whose = {}): Refused {
+  return refuse('550 5.7.1 relaying denied', 'relay_denied', whose);
 }
 
-function noToken(reason: 'return_path' | 'srs', { domain, tenant }: Ours): Refused {
-  const reply = '550 5.1.1 this address was not issued by this server';
-  return { kind: 'refuse', reply, reason: `invalid_${reason}`, domain, tenant };
+function unknown(ours: Ours, reason = 'unknown_recipient'): Refused {
+  return refuse('550 5.1.1 no such address here', reason, ours);
 }
 
-function unavailable(domain: string): Refused {
-  const reply = `451 4.3.5 the configuration of ${domain} is temporarily unavailable`;
-  return { kind: 'refuse', reply, reason: 'domain_unavailable', domain, tenant: null };
+function notIssued(token: 'return_path' | 'srs', ours: Ours): Refused {
+  return refuse('550 5.1.1 this address was not issued by this server', `invalid_${token}`, ours);
 }

@@ -3,17 +3,15 @@ import { z } from 'zod';
 import type { Limits } from '../accounts/rate-limits.ts';
 import type { Clock } from '../lib/clock.ts';
 import type { Log } from '../lib/log.ts';
+import { messageIdOf, fieldsOf, splitHeader } from '../mail/header.ts';
 import { readAuthor } from '../mail/author.ts';
 import { isAutomatic } from '../mail/automatic.ts';
-import type { SigningContext } from '../mail/sign.ts';
-import { fieldsOf, splitHeader, type Field } from '../mail/header-block.ts';
-import { relayHeader, replyAddress, type Conversation, type ReplyTicket } from '../mail/relay.ts';
+import { relayHeader } from '../mail/forward.ts';
+import { replyAddress, type Conversation } from '../mail/own-addresses.ts';
 import type { Source } from '../queue/transport.ts';
 import { domainStatus } from '../store/domains.ts';
-import type { Store } from '../store/store.ts';
-import { createEditedSource } from './forward-source.ts';
-import { enqueued, type Intake, type IntakeResult } from './accept.ts';
-import type { InboundMessage } from './receive.ts';
+import { createEditedSource, type SourceParts } from './forward-source.ts';
+import { enqueued, type Intake } from './accept.ts';
 
 export interface ReplyRelayParts {
   readonly clock: Clock;
@@ -55,48 +53,32 @@ export function createReplyRelay({ clock, log, limits, conversationOf, ttl }: Re
       const reply = '451 4.7.1 too many replies in this conversation, try again later';
       return { refusal: { reply, reason: 'rate_limited' } };
     }
-    return pass(mail, { ticket, conversation, fields });
-  };
-
-  function pass(
-    { id: raw }: InboundMessage,
-    { ticket, conversation, fields }: { ticket: ReplyTicket; conversation: Conversation; fields: readonly Field[] },
-  ): IntakeResult {
-    const { tenant, domain, submission, environment, name, visitor, owners } = conversation;
+    const { submission, environment, name, visitor, owners } = conversation;
     const { message: notification, to } = ticket;
-    const recipients = to === 'visitor' ? [visitor] : owners;
-    const shown = to === 'visitor' ? name : `${nameOf(fields) ?? visitor} via ${name}`;
-    const data: z.output<typeof source> = { raw, notification, to, name: shown, recipients: [...recipients] };
+    const recipients = to === 'visitor' ? [visitor] : [...owners];
+    const author = readAuthor(fields);
+    const writer = author.kind === 'one' ? author.name : undefined;
+    const shown = to === 'visitor' ? name : `${writer ?? visitor} via ${name}`;
+    const data: z.output<typeof source> = { raw: mail.id, notification, to, name: shown, recipients };
     const message = { tenant, kind: 'reply', submission, domain, source: data, recipients, ttl: ttl() } as const;
     return enqueued({ ...message, environment }, clock.now());
-  }
-}
-
-/** What the writer calls himself. */
-function nameOf(fields: readonly Field[]): string | undefined {
-  const author = readAuthor(fields);
-  return author.kind === 'one' ? author.name : undefined;
+  };
 }
 
 /** The source of messages of the kind `reply`. */
-export function createReplySource({
-  store,
-  signing,
-}: {
-  readonly store: Store;
-  readonly signing: SigningContext;
-}): Source {
+export function createReplySource({ store, signing }: SourceParts): Source {
   const edited = createEditedSource({
     store,
     signing,
-    edit(header, { id, domain, created_at: date, source: json }) {
-      const { notification, to, name, recipients } = source.parse(JSON.parse(json));
+    edit(header, message) {
+      const { domain, created_at: date } = message;
+      const { notification, to, name, recipients } = source.parse(JSON.parse(message.source));
       // Its answer goes the other way.
       const back = { message: notification, to: to === 'visitor' ? 'owner' : 'visitor' } as const;
       return relayHeader(header, {
         from: { name, address: replyAddress(back, domain, signing.secret) },
         to: recipients.map((address) => ({ address })),
-        messageId: `<${id.slice(id.indexOf('_') + 1)}@${domain}>`,
+        messageId: messageIdOf(message),
         date,
       });
     },

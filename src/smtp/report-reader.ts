@@ -8,7 +8,6 @@ import type { Clock } from '../lib/clock.ts';
 import { errorFields } from '../lib/errors.ts';
 import type { Log } from '../lib/log.ts';
 import type { Report } from '../mail/report-parts.ts';
-import type { FromReports } from './report-thread.ts';
 
 export interface ReportReader {
   /** What the message that begins so tells; undefined where reading took too much. Only one at a time. */
@@ -57,29 +56,18 @@ export function createReportReader(options: ReaderOptions): ReportReader {
     async read(head) {
       const thread = running ?? (await start());
       const over = new AbortController();
-      const report = await Promise.race([
-        reportOf(thread, head),
-        clock.sleep(mostMs, over.signal).then(() => undefined),
-      ]);
+      const { promise, resolve } = Promise.withResolvers<Report | undefined>();
+      function giveUp(): void {
+        resolve(undefined);
+      }
+      thread.once('message', resolve).once('exit', giveUp);
+      thread.postMessage(head);
+      void clock.sleep(mostMs, over.signal).then(giveUp);
+      const report = await promise;
+      thread.off('exit', giveUp);
       over.abort();
       if (report === undefined) await close();
       return report;
     },
   };
-}
-
-/** Undefined where the thread ended over it. */
-function reportOf(thread: Thread, head: Uint8Array): Promise<Report | undefined> {
-  return new Promise((resolve) => {
-    thread.once('message', (report: Exclude<FromReports, 'ready'>) => {
-      thread.off('exit', end);
-      resolve(report);
-    });
-    thread.once('exit', end);
-    thread.postMessage(head);
-
-    function end(): void {
-      resolve(undefined);
-    }
-  });
 }

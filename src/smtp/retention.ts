@@ -7,21 +7,20 @@ import { keptSince } from '../config/scalars.ts';
 import type { ServerConfig } from '../config/schema.ts';
 import { inRounds, portions } from '../lib/batch.ts';
 
+export interface ForgetParts {
+  readonly store: Store;
+  readonly clock: Clock;
+  readonly config: () => Pick<ServerConfig, 'retention'>;
+}
+
 const HOUR = 3_600_000;
 /** No transaction lasts so long. */
 const ORPHAN_AGE = 3 * HOUR;
 /** So many entries go in one commit, so that what is taken meanwhile waits for milliseconds. */
 const BATCH = 1000;
 
-export interface SweepParts {
-  readonly store: Store;
-  readonly clock: Clock;
-  /** How long the log of inbound mail is kept, ms. */
-  readonly keep: () => number;
-}
-
-/** A job to run every few seconds. */
-export function sweepInbound({ store, clock, keep }: SweepParts): () => Promise<void> {
+/** A job to run every few seconds; deletes old entries of the log by `retention.events`. */
+export function sweepInbound({ store, clock, config }: ForgetParts): () => Promise<void> {
   let until = 0;
   return async () => {
     const now = clock.now();
@@ -29,18 +28,12 @@ export function sweepInbound({ store, clock, keep }: SweepParts): () => Promise<
     if (Math.abs(before - until) < HOUR) return;
     await store.write([deleteRawOrphans({ since: until, before })]);
     until = before;
-    const oldest = firstId('inl', now - keep());
+    const oldest = firstId('inl', now - config().retention.events);
     for (let gone = BATCH; gone === BATCH;) {
       const [{ changes }] = await store.write([forgetInboundLog({ before: oldest, most: BATCH })]);
       gone = changes;
     }
   };
-}
-
-export interface ForgetParts {
-  readonly store: Store;
-  readonly clock: Clock;
-  readonly config: () => Pick<ServerConfig, 'retention'>;
 }
 
 const STEPS = 200;
@@ -60,15 +53,12 @@ export function forgetOldInbound({ store, clock, config }: ForgetParts): () => P
     const before = firstId('inb', Math.max(keptSince(message_bodies, now), now - events));
     const found = await agedInbound(store, { after, before, limit: STRETCH });
     const silent = found.filter(({ hasRaw, kept }) => hasRaw && kept !== 'bodies');
-    for (const part of portions(silent, ({ size }) => size, MAX_BYTES)) await store.write([dropRaws(part.map(idOf))]);
+    for (const part of portions(silent, ({ size }) => size, MAX_BYTES))
+      await store.write([dropRaws(part.map(({ id }) => id))]);
     const past = found.filter(({ id, hasRaw, kept }) => !hasRaw && kept === 'nothing' && id < pastFrom);
-    if (past.length > 0) await store.write([forgetInbound(past.map(idOf))]);
+    if (past.length > 0) await store.write([forgetInbound(past.map(({ id }) => id))]);
     return found.length === STRETCH ? found.at(-1)?.id : undefined;
   }
 
   return inRounds({ clock, every: HOUR, steps: STEPS, start: '', step });
-}
-
-function idOf({ id }: { readonly id: string }): string {
-  return id;
 }

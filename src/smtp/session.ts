@@ -12,7 +12,6 @@ import type { Clock } from '../lib/clock.ts';
 import { errorFields } from '../lib/errors.ts';
 import type { Log } from '../lib/log.ts';
 import type { Refusal } from '../mail/auth-results.ts';
-import type { ConnectionLimits } from './connection-limits.ts';
 import { Reception, type ReceiveParts } from './receive.ts';
 import { deliveriesFor, type Accepted, type Decision } from './recipients.ts';
 import { Connection, type ConnectionDetails, type Done } from './smtp-server.ts';
@@ -39,7 +38,8 @@ export interface Deadlines {
 export interface SessionParts {
   readonly clock: Clock;
   readonly log: Log;
-  readonly limits: ConnectionLimits;
+  /** Counts what the client does wrong, and what it brings. */
+  readonly limits: { addError(ip: string, count: number): boolean; addMessage(ip: string): void };
   readonly deadlines: () => Deadlines;
   /** Until the client has authenticated, where it can. */
   readonly policy: SmtpPolicy;
@@ -238,21 +238,18 @@ export class Session extends Connection {
       smtpUtf8: transaction.envelope.smtpUtf8 === true,
       recipients: [...transaction.accepted.values()],
     };
-    const replied = Promise.withResolvers<string>();
-    const reception = new Reception(this.#policy, envelope, {
-      reply: replied.resolve,
-      stop: (reply) => {
-        this.reply(reply);
-        this.close();
-      },
+    const reception = new Reception(this.#policy, envelope, (reply) => {
+      this.reply(reply);
+      this.close();
     });
     this.#reception = reception;
     wire.receive({
       write: (bytes) => reception.write(bytes),
       spoil: () => reception.spoil(),
       end: () => {
-        reception.end();
-        void this.busy(replied.promise).then((reply) => {
+        const replied = reception.end();
+        if (replied === undefined) return;
+        void this.busy(replied).then((reply) => {
           this.#endTransaction(reply);
           wire.proceed();
         });

@@ -4,7 +4,7 @@
  */
 import { createSecretKey, type KeyObject } from 'node:crypto';
 import type { Clock } from '../lib/clock.ts';
-import type { Srs } from '../mail/srs.ts';
+import type { Srs } from '../mail/own-addresses.ts';
 import { obtainSecret } from '../store/secrets.ts';
 import type { Store } from '../store/store.ts';
 

@@ -4,35 +4,27 @@
  */
 import type { Authenticator, AuthFault } from '../accounts/authenticate.ts';
 import type { Verdict } from '../accounts/rate-limits.ts';
-
-import type { MessageLimits } from '../accounts/message-limits.ts';
+import { roomFor } from '../accounts/message-limits.ts';
 import { type Principal, decide } from '../accounts/principal.ts';
-
-import type { FreeSpace } from '../store/database.ts';
+import type { FreeSpace } from '../store/sqlite.ts';
 import type { Snapshot } from '../config/snapshot.ts';
-import { parseAddress, type Mailbox } from '../lib/addresses.ts';
+import { parseAddress } from '../lib/addresses.ts';
 import type { Refusal } from '../mail/auth-results.ts';
-import { splitHeader } from '../mail/header-block.ts';
+import { splitHeader } from '../mail/header.ts';
 import { readSubmitted, type Submitted } from '../mail/submitted.ts';
-import { noteDue } from '../store/destinations.ts';
-
+import type { Enqueued } from '../queue/enqueue.ts';
 import { insertInbound } from '../store/inbound.ts';
-
-import type { Statement } from '../store/statement.ts';
 import { UnmetError } from '../store/store.ts';
 import { inboundRow, policyBasis } from './accept.ts';
-import type { Chunks } from './chunks.ts';
 import type { Login } from './listener.ts';
-import type { InboundMessage } from './receive.ts';
+import { createRecorder, type Chunks, type InboundMessage, type RecorderParts } from './receive.ts';
 import type { Decision } from './recipients.ts';
-import { createRecorder, type RecorderParts } from './record.ts';
 import type { SmtpPolicy } from './session.ts';
 
 /** A mail as it would be sent. */
 export interface SubmittedMail extends Submitted {
   /** Where its bytes are (`inb_…`). */
   readonly raw: string;
-  readonly from: Mailbox;
   /** Of the envelope. */
   readonly recipients: readonly string[];
 }
@@ -46,15 +38,7 @@ export interface Submissions {
   plan(
     mail: SubmittedMail,
     asker: { readonly principal: Principal; readonly snapshot: Snapshot; readonly now: number },
-  ): Promise<
-    | {
-        readonly id: string;
-        readonly recipients: number;
-        readonly rows: readonly Statement[];
-        readonly dues: readonly { readonly name: string; readonly due: number }[];
-      }
-    | { readonly fault: string }
-  >;
+  ): Promise<Enqueued | { readonly fault: string }>;
 }
 
 export interface SubmissionParts extends Omit<RecorderParts, 'counters'> {
@@ -63,7 +47,6 @@ export interface SubmissionParts extends Omit<RecorderParts, 'counters'> {
   readonly authenticator: Pick<Authenticator, 'byKey'>;
   /** Counts a mail against the account and its key. */
   readonly takeAccount: (principal: Principal) => Promise<Verdict | undefined>;
-  readonly messages: Pick<MessageLimits, 'roomFor'>;
   /** Counts what became of it, as an HTTP status. */
   readonly used: (principal: Principal, status: number) => void;
   readonly submissions: Submissions;
@@ -71,24 +54,15 @@ export interface SubmissionParts extends Omit<RecorderParts, 'counters'> {
   readonly wake: () => void;
 }
 
-export interface Submission {
-  /** Until a client has authenticated: nothing. */
-  readonly policy: SmtpPolicy;
-  readonly login: Login;
-}
-
 const USER = 'apikey';
 /** RFC 5322 §2.1.1: servers on the way cut longer lines, which breaks the signature. */
 const MAX_LINE_BYTES = 998;
 
-const NOT_YET: Refusal = {
-  reply: '530 5.7.0 authentication required: use STARTTLS, then AUTH with an API key',
-  reason: 'auth_required',
-};
+const NOT_YET = refusal('auth_required', '530 5.7.0 authentication required: use STARTTLS, then AUTH with an API key');
 
-export function createSubmission(parts: SubmissionParts): Submission {
+export function createSubmission(parts: SubmissionParts): { readonly policy: SmtpPolicy; readonly login: Login } {
   const { clock, log, submissions, snapshot } = parts;
-  const basis = policyBasis({ ...parts, server: () => snapshot().server });
+  const basis = policyBasis(parts, () => snapshot().server.limits);
 
   async function decideFor(principal: Principal, address: string, sender: string): Promise<Decision> {
     const { id: tenant } = principal.tenant;
@@ -124,47 +98,47 @@ export function createSubmission(parts: SubmissionParts): Submission {
   async function take(principal: Principal, mail: InboundMessage, chunks: Chunks): Promise<string | Refusal> {
     const verdict = await parts.takeAccount(principal);
     if (verdict?.allowed === false) {
-      return { reply: '451 4.7.1 this account has reached its rate limit, try again later', reason: 'rate_limited' };
+      return refusal('rate_limited', '451 4.7.1 this account has reached its rate limit, try again later');
     }
     const { header } = await splitHeader(mail.pieces());
     const read = readSubmitted(header);
-    if ('fault' in read) return { reply: `550 5.6.0 ${read.fault}`, reason: 'invalid_header' };
-    const senderFault =
-      read.sender === undefined ? undefined : await submissions.objectToSender(read.sender, principal);
-    if (senderFault !== undefined) {
-      return { reply: `550 5.7.1 Sender header: ${senderFault}`, reason: 'sender_not_allowed' };
-    }
+    if ('fault' in read) return refusal('invalid_header', `550 5.6.0 ${read.fault}`);
+    const wrong = read.sender === undefined ? undefined : await submissions.objectToSender(read.sender, principal);
+    if (wrong !== undefined) return refusal('sender_not_allowed', `550 5.7.1 Sender header: ${wrong}`);
     const longest = await longestLine(mail.pieces());
     if (longest > MAX_LINE_BYTES) {
       const words = `a line has ${longest} bytes, the limit is ${MAX_LINE_BYTES}: encode the body as quoted-printable or base64`;
-      return { reply: `550 5.6.0 ${words}`, reason: 'line_too_long' };
+      return refusal('line_too_long', `550 5.6.0 ${words}`);
     }
     const recipients = mail.recipients.map(({ original }) => original);
     const asker = { principal, snapshot: snapshot(), now: clock.now() };
     const plan = await submissions.plan({ ...read, raw: mail.id, recipients }, asker);
-    if ('fault' in plan) return { reply: `550 5.7.1 ${plan.fault}`, reason: 'sender_not_allowed' };
-    const room = await parts.messages.roomFor(principal, plan.recipients);
-    if (room.kind === 'never') return { reply: `550 5.7.1 ${room.message}`, reason: 'plan_limit' };
-    if (room.kind === 'later') return { reply: `450 4.7.1 ${room.message}`, reason: 'plan_limit' };
+    if ('fault' in plan) return refusal('sender_not_allowed', `550 5.7.1 ${plan.fault}`);
+    const room = await roomFor(principal, plan.recipients, {
+      store: parts.store,
+      clock,
+      config: asker.snapshot.server,
+    });
+    if (room.kind === 'never') return refusal('plan_limit', `550 5.7.1 ${room.message}`);
+    if (room.kind === 'later') return refusal('plan_limit', `450 4.7.1 ${room.message}`);
     const unit = [
       ...room.unit,
       insertInbound(inboundRow(mail, { trace: '', verdicts: '{}', messages: [plan.id] })),
       ...chunks.last(),
-      ...plan.rows,
-      ...plan.dues.map((due) => noteDue(due)),
+      ...plan.unit,
     ];
     try {
       await parts.store.write(unit);
     } catch (error) {
       if (!(error instanceof UnmetError)) throw error;
-      const reply = '450 4.7.1 The account has sent as much as its plan allows. Try again later.';
-      return { reply, reason: 'plan_limit' };
+      return refusal('plan_limit', '450 4.7.1 The account has sent as much as its plan allows. Try again later.');
     }
     log.info('submission.accepted', { message: plan.id, tenant: principal.tenant.id, ip: mail.ip, size: mail.size });
     return `250 2.0.0 queued as ${plan.id}`;
   }
 
   const record = createRecorder(parts, 'submission');
+  /** Until a client has authenticated: nothing. */
   const policy: SmtpPolicy = {
     ...basis,
     name: 'submission',
@@ -180,7 +154,7 @@ export function createSubmission(parts: SubmissionParts): Submission {
       const principal =
         user === USER
           ? await admit(parts.authenticator, password, ip)
-          : { reply: `535 5.7.8 the user name must be ${USER}, the password an API key`, reason: 'auth_invalid' };
+          : refusal('auth_invalid', `535 5.7.8 the user name must be ${USER}, the password an API key`);
       if ('reply' in principal) {
         record([{ ip, helo, sender: '', recipient: '', tenant: null, domain: null, ...principal }]);
         return principal;
@@ -216,12 +190,16 @@ async function longestLine(pieces: AsyncIterable<Uint8Array>): Promise<number> {
 const LF = 0x0a;
 
 const KEY_FAULTS: Readonly<Record<AuthFault, Refusal>> = {
-  AUTH_INVALID_KEY: { reply: '535 5.7.8 invalid API key', reason: 'auth_invalid' },
-  AUTH_EXPIRED_KEY: { reply: '535 5.7.8 this API key has expired', reason: 'auth_expired' },
-  AUTH_REVOKED_KEY: { reply: '535 5.7.8 this API key was revoked', reason: 'auth_revoked' },
-  TENANT_SUSPENDED: { reply: '535 5.7.8 the account of this API key is suspended', reason: 'tenant_suspended' },
-  TENANT_UNCONFIRMED: { reply: '535 5.7.8 the account of this API key is not confirmed', reason: 'tenant_unconfirmed' },
+  AUTH_INVALID_KEY: refusal('auth_invalid', '535 5.7.8 invalid API key'),
+  AUTH_EXPIRED_KEY: refusal('auth_expired', '535 5.7.8 this API key has expired'),
+  AUTH_REVOKED_KEY: refusal('auth_revoked', '535 5.7.8 this API key was revoked'),
+  TENANT_SUSPENDED: refusal('tenant_suspended', '535 5.7.8 the account of this API key is suspended'),
+  TENANT_UNCONFIRMED: refusal('tenant_unconfirmed', '535 5.7.8 the account of this API key is not confirmed'),
 };
+
+function refusal(reason: string, reply: string): Refusal {
+  return { reply, reason };
+}
 
 /** Whose key this is, if it may send from there. */
 async function admit(authenticator: SubmissionParts['authenticator'], key: string, ip: string) {
@@ -230,6 +208,6 @@ async function admit(authenticator: SubmissionParts['authenticator'], key: strin
   const denial = decide(known, { permission: 'email.send', domain: 'narrowed', ip });
   if (denial === undefined) return known;
   return denial === 'AUTH_IP_NOT_ALLOWED'
-    ? { reply: '535 5.7.8 this API key may not be used from your address', reason: 'auth_ip_not_allowed' }
-    : { reply: '535 5.7.8 this API key lacks the permission email.send', reason: 'auth_forbidden' };
+    ? refusal('auth_ip_not_allowed', '535 5.7.8 this API key may not be used from your address')
+    : refusal('auth_forbidden', '535 5.7.8 this API key lacks the permission email.send');
 }

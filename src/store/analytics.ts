@@ -1,7 +1,7 @@
 /** Events in numbers: hours that are over are counted once and for all, what came since is counted when it is asked for. */
-import { sql, type Expression, type SqlBool } from 'kysely';
+import { sql } from 'kysely';
 import { firstId } from '../lib/ids.ts';
-import { insertInto, query } from './rows.ts';
+import { insertInto, reader } from './statement.ts';
 import type { Store } from './store.ts';
 import type { EventCountRow, EventRow } from './tables.ts';
 
@@ -11,29 +11,29 @@ export const saveCount = insertInto(
   sql`on conflict (tenant, hour, type, domain, form) do update set count = excluded.count`,
 );
 
+const last = reader(() => sql<{ hour: number | null }>`select max(hour) as hour from event_counts`);
+const first = reader(
+  (tenant: string) => sql<{ hour: number | null }>`select min(hour) as hour from event_counts where tenant = ${tenant}`,
+);
+
 /** The last hour that was counted, or undefined. */
 export async function lastCountedHour(store: Store): Promise<number | undefined> {
-  const [row] = await store.read
-    .selectFrom('event_counts')
-    .select(sql<number | null>`max(hour)`.as('hour'))
-    .execute();
-  return row?.hour ?? undefined;
+  return (await last(store))[0]?.hour ?? undefined;
 }
 
 /** The first counted hour in which the tenant has events, or undefined. */
 export async function firstCountedHour(store: Store, tenant: string): Promise<number | undefined> {
-  const hours = store.read.selectFrom('event_counts').where('tenant', '=', tenant);
-  const [row] = await hours.select(sql<number | null>`min(hour)`.as('hour')).execute();
-  return row?.hour ?? undefined;
+  return (await first(store, tenant))[0]?.hour ?? undefined;
 }
 
-const next = query<{ first: string }, Pick<EventRow, 'created_at'>>(
-  (value) => sql`select created_at from events where id >= ${value('first')} order by id limit 1`,
+const next = reader(
+  (first: string) =>
+    sql<{ created_at: number }>`select created_at from events where id >= ${first} order by id limit 1`,
 );
 
 /** When the first event at or after `at` was, or undefined. */
 export async function nextEventAt(store: Store, at: number): Promise<number | undefined> {
-  return (await store.select(next({ first: firstId('evt', at) })))[0]?.created_at;
+  return (await next(store, firstId('evt', at)))[0]?.created_at;
 }
 
 /** From `from` (inclusive) to `until`, ms. */
@@ -42,56 +42,44 @@ export interface Span {
   readonly until: number;
 }
 
-const hours = query<Span & { tenant: string }, Omit<EventCountRow, 'tenant'>>(
-  (value) => sql`select hour, type, domain, form, count from event_counts
-    where tenant = ${value('tenant')} and hour >= ${value('from')} and hour < ${value('until')}`,
+/** What was counted of a tenant in the hours of the span. */
+export const hoursOf = reader(
+  (tenant: string, from: number, until: number) => sql<Omit<EventCountRow, 'tenant'>>`
+    select hour, type, domain, form, count from event_counts
+    where tenant = ${tenant} and hour >= ${from} and hour < ${until}`,
 );
+
 /** What a key of the environment `test` did is no use of anything. */
 const counted = sql`data not like '%"environment":"test"%'`;
 const ofDomain = sql`coalesce(domain, '')`;
 const ofForm = sql`coalesce(form, '')`;
 
-const live = query<Span & { tenant: string }, Omit<EventCountRow, 'tenant' | 'hour'>>(
-  (value) => sql`select type, ${ofDomain} as domain, ${ofForm} as form, count(*) as count from events
-    where tenant = ${value('tenant')} and created_at >= ${value('from')} and created_at < ${value('until')}
-      and ${counted}
+/** What is in the span by the events themselves. */
+export const eventsOf = reader(
+  (tenant: string, from: number, until: number) => sql<Omit<EventCountRow, 'tenant' | 'hour'>>`
+    select type, ${ofDomain} as domain, ${ofForm} as form, count(*) as count from events
+    where tenant = ${tenant} and created_at >= ${from} and created_at < ${until} and ${counted}
     group by type, ${ofDomain}, ${ofForm}`,
 );
 
-/** What was counted of a tenant in the hours of the span. */
-export function hoursOf(store: Store, tenant: string, span: Span): Promise<Omit<EventCountRow, 'tenant'>[]> {
-  return store.select(hours({ tenant, ...span }));
-}
+export type TypeCount = Pick<EventCountRow, 'tenant' | 'type' | 'count'>;
 
-/** What is in the span by the events themselves. */
-export function eventsOf(store: Store, tenant: string, span: Span): Promise<Omit<EventCountRow, 'tenant' | 'hour'>[]> {
-  return store.select(live({ tenant, ...span }));
-}
-
-export interface TypeCount {
-  readonly tenant: string;
-  readonly type: string;
-  readonly count: number;
-}
-
-const hoursOfEach = query<Span, TypeCount>(
-  (value) => sql`select tenant, type, cast(sum(count) as bigint) as count from event_counts
-    where hour >= ${value('from')} and hour < ${value('until')} group by tenant, type`,
+/** The same of each tenant, by type alone. */
+export const hoursOfAll = reader(
+  (from: number, until: number) => sql<TypeCount>`
+    select tenant, type, cast(sum(count) as bigint) as count from event_counts
+    where hour >= ${from} and hour < ${until} group by tenant, type`,
 );
-const liveOfEach = query<{ first: string; last: string }, Omit<EventCountRow, 'hour'>>(
-  (value) => sql`select tenant, type, ${ofDomain} as domain, ${ofForm} as form, count(*) as count from events
-    where id >= ${value('first')} and id < ${value('last')} and ${counted}
+const liveOfEach = reader(
+  (first: string, last: string) => sql<Omit<EventCountRow, 'hour'>>`
+    select tenant, type, ${ofDomain} as domain, ${ofForm} as form, count(*) as count from events
+    where id >= ${first} and id < ${last} and ${counted}
     group by tenant, type, ${ofDomain}, ${ofForm}`,
 );
 
-/** The same of each tenant, by type alone. */
-export function hoursOfAll(store: Store, span: Span): Promise<TypeCount[]> {
-  return store.select(hoursOfEach({ ...span }));
-}
-
 /** The same by the events themselves. */
 export function eventsOfAll(store: Store, { from, until }: Span): Promise<Omit<EventCountRow, 'hour'>[]> {
-  return store.select(liveOfEach({ first: firstId('evt', from), last: firstId('evt', until) }));
+  return liveOfEach(store, firstId('evt', from), firstId('evt', until));
 }
 
 /** Which of a tenant's events are meant. */
@@ -108,22 +96,10 @@ export function listEvents(
   tenant: string,
   { type, form, domains, from, until, before, limit }: EventFilter & Span & { before: string; limit: number },
 ): Promise<EventRow[]> {
-  return store.read
-    .selectFrom('events')
-    .selectAll()
-    .where('tenant', '=', tenant)
-    .where('created_at', '>=', from)
-    .where('created_at', '<', until)
-    .where('id', '<', before)
-    .where((eb) => {
-      const conditions: Expression<SqlBool>[] = [];
-      if (type !== undefined) conditions.push(eb('type', '=', type));
-      if (form !== undefined) conditions.push(eb('form', '=', form));
-      if (domains !== undefined) conditions.push(eb('domain', 'in', [...domains]));
-      return eb.and(conditions);
-    })
-    .orderBy('created_at', 'desc')
-    .orderBy('id', 'desc')
-    .limit(limit)
-    .execute();
+  let events = store.read.selectFrom('events').selectAll().where('tenant', '=', tenant);
+  if (type !== undefined) events = events.where('type', '=', type);
+  if (form !== undefined) events = events.where('form', '=', form);
+  if (domains !== undefined) events = events.where('domain', 'in', domains);
+  const span = events.where('created_at', '>=', from).where('created_at', '<', until).where('id', '<', before);
+  return span.orderBy('created_at', 'desc').orderBy('id', 'desc').limit(limit).execute();
 }

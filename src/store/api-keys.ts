@@ -1,34 +1,33 @@
 /** API keys: of their values only a SHA-256 and the last four characters. */
 import { sql } from 'kysely';
-import { countOf, finder, insertInto, query } from './rows.ts';
+import { countOf, finder, insertInto, lister, query, reader } from './statement.ts';
 import type { Store } from './store.ts';
 import type { ApiKeyRow, TenantRow } from './tables.ts';
-
-const KEYS = sql.table('api_keys');
 
 /** The statement that keeps a new key. */
 export const insertKey = insertInto('api_keys');
 
 /** The statement that revokes a key; touches one row, or none where it was revoked before. */
 export const revokeKey = query<{ id: string; tenant: string; at: number }>(
-  (value) => sql`update ${KEYS} set revoked_at = ${value('at')}
+  (value) => sql`update api_keys set revoked_at = ${value('at')}
     where id = ${value('id')} and tenant = ${value('tenant')} and revoked_at is null`,
 );
 
 /** The statement that notes when a key was used last; it never goes back. */
 export const noteKeyUse = query<{ id: string; at: number }>(
-  (value) => sql`update ${KEYS} set last_used_at = ${value('at')}
+  (value) => sql`update api_keys set last_used_at = ${value('at')}
     where id = ${value('id')} and (last_used_at is null or last_used_at < ${value('at')})`,
 );
 
 type OfTenant = { readonly [C in Exclude<keyof TenantRow, 'id'> as `tenant_${C}`]: TenantRow[C] };
 
-const byHash = query<{ hash: string }, ApiKeyRow & OfTenant>(
-  (value) => sql`select k.*, t.name as tenant_name, t.email as tenant_email, t.plan as tenant_plan,
-      t.requests_per_hour as tenant_requests_per_hour, t.messages_per_hour as tenant_messages_per_hour,
-      t.messages_per_day as tenant_messages_per_day, t.suspended as tenant_suspended, t.trusted as tenant_trusted,
-      t.confirmed_at as tenant_confirmed_at, t.created_at as tenant_created_at
-    from api_keys as k join tenants as t on t.id = k.tenant where k.hash = ${value('hash')}`,
+const byHash = reader(
+  (hash: string) => sql<ApiKeyRow & OfTenant>`select k.*, t.name as tenant_name, t.email as tenant_email,
+      t.plan as tenant_plan, t.requests_per_hour as tenant_requests_per_hour,
+      t.messages_per_hour as tenant_messages_per_hour, t.messages_per_day as tenant_messages_per_day,
+      t.suspended as tenant_suspended, t.trusted as tenant_trusted, t.confirmed_at as tenant_confirmed_at,
+      t.created_at as tenant_created_at
+    from api_keys as k join tenants as t on t.id = k.tenant where k.hash = ${hash}`,
 );
 
 /** The key whose value has this SHA-256, with whose it is; one look-up, because every request makes it. */
@@ -36,7 +35,7 @@ export async function findKeyByHash(
   store: Store,
   hash: string,
 ): Promise<{ readonly key: ApiKeyRow; readonly tenant: TenantRow } | undefined> {
-  const [row] = await store.select(byHash({ hash }));
+  const [row] = await byHash(store, hash);
   if (row === undefined) return undefined;
   const {
     tenant_name: name,
@@ -66,6 +65,4 @@ export function countActiveKeys(store: Store, tenant: string, now: number): Prom
 }
 
 /** The tenant's keys, newest first, revoked ones among them. */
-export function listKeys(store: Store, tenant: string): Promise<ApiKeyRow[]> {
-  return store.read.selectFrom('api_keys').selectAll().where('tenant', '=', tenant).orderBy('id', 'desc').execute();
-}
+export const listKeys = lister('api_keys', ['tenant'], sql`order by id desc`);

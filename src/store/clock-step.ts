@@ -6,8 +6,7 @@ import { sql, type RawBuilder } from 'kysely';
 import { firstId } from '../lib/ids.ts';
 import { HELD, waiting } from './deliveries.ts';
 import { recomputeAllDue } from './destinations.ts';
-import { query } from './rows.ts';
-import type { Dialect, Placeholders } from './statement.ts';
+import { query, type Placeholders, type Dialect } from './statement.ts';
 import type { Store } from './store.ts';
 
 /** So far apart the clocks of two daemons on one database may be, ms. */
@@ -43,15 +42,13 @@ function latest(tries: RawBuilder<unknown>, value: Placeholders<Table>, dialect:
   return sql`cast(${value('now')} as bigint) + ${wait}`;
 }
 
-const triedMail = query<Table>((value, dialect) => sql`${tried(value, dialect)} and webhook is null`);
-const triedWebhooks = query<Table>((value, dialect) => sql`${tried(value, dialect)} and webhook is not null`);
-
-function tried(value: Placeholders<Table>, dialect: Dialect) {
+const tried = query<Table & { http: number }>((value, dialect) => {
   const until = latest(sql`attempts`, value, dialect);
   return sql`update deliveries set next_attempt_at = ${until}
     where state in ('queued', 'deferred', 'sending') and attempts > 0
+      and case when webhook is null then 0 else 1 end = ${value('http')}
       and next_attempt_at < ${sql.lit(HELD)} and next_attempt_at > ${until}`;
-}
+});
 
 /** What was never tried is due, unless its sender named a time. */
 const freshDeliveries = query<{ now: number }>((value, dialect) => {
@@ -75,7 +72,6 @@ const pauses = query<Table>((value, dialect) => {
 const webhookBeginnings = query<{ now: number }>(
   (value) => sql`update webhooks set starts_at = ${value('now')} where starts_at > ${value('now')}`,
 );
-
 const webhookCursors = query<{ now: number }>(
   (value) => sql`update webhooks set cursor = ${value('now')} where cursor > ${value('now')}`,
 );
@@ -97,19 +93,20 @@ const idempotencyKeys = query<{ after: number }>(
 /** Pulls back what lies further ahead than its schedule could have put it. Rejects where the store cannot. */
 export async function pullBackDueTimes(store: Store, schedules: Schedules): Promise<void> {
   const { now, lease, bounce } = schedules;
-  const table = tableOf(schedules.deliveries, now);
+  const mail = tableOf(schedules.deliveries, now);
+  const after = now + SKEW_MS;
   await store.write([
-    triedMail(table),
-    triedWebhooks(tableOf(schedules.webhooks, now)),
+    tried({ ...mail, http: 0 }),
+    tried({ ...tableOf(schedules.webhooks, now), http: 1 }),
     freshDeliveries({ now }),
     leases({ until: now + lease }),
-    pauses(table),
+    pauses(mail),
     recomputeAllDue({ now }),
     webhookBeginnings({ now }),
     webhookCursors({ now }),
     bounces({ now, bounce }),
-    limits({ after: now + SKEW_MS }),
-    idempotencyKeys({ after: now + SKEW_MS }),
+    limits({ after }),
+    idempotencyKeys({ after }),
   ]);
 }
 

@@ -8,10 +8,9 @@ import { canonicalMailbox, parseAddress } from '../lib/addresses.ts';
 import { waiting } from './deliveries.ts';
 import { noteDue } from './destinations.ts';
 import { isServed } from './domains.ts';
-import { countOf, finder, listed, query } from './rows.ts';
-import type { Statement } from './statement.ts';
+import { countOf, finder, listed, query, reader, type Statement } from './statement.ts';
 import type { Store } from './store.ts';
-import type { ConsentRow, DeliveryRow, DomainRow, MailboxRow, TenantRow } from './tables.ts';
+import type { ConsentRow, DeliveryRow, DomainRow, MailboxRow } from './tables.ts';
 
 /** `pending`: it has not answered yet. `refused`: it wants no mail of this server. */
 export type RecipientStatus = 'confirmed' | 'pending' | 'refused';
@@ -19,21 +18,19 @@ export type RecipientStatus = 'confirmed' | 'pending' | 'refused';
 /** By the address as it was asked for. */
 export type RecipientStatuses = ReadonlyMap<string, RecipientStatus>;
 
-const untrusted = query<{ tenant: string }, Pick<TenantRow, 'id'>>(
-  (value) => sql`select id from tenants where id = ${value('tenant')} and trusted = 0`,
-);
+const untrusted = reader((tenant: string) => sql`select id from tenants where id = ${tenant} and trusted = 0`);
 // Rows of domains that were taken out keep their keys, and no project.
-const servedDomains = query<{ tenant: string; names: string }, Pick<DomainRow, 'name'>>(
-  (value, dialect) => sql`select name from domains
-    where tenant = ${value('tenant')} and name in ${listed(value('names'), dialect)} and ${isServed}`,
+const servedDomains = reader(
+  (tenant: string, names: readonly string[]) => sql<Pick<DomainRow, 'name'>>`select name from domains
+    where tenant = ${tenant} and name in ${listed(names)} and ${isServed}`,
 );
-const consentsOf = query<{ tenant: string; addresses: string }, ConsentRow>(
-  (value, dialect) => sql`select * from consents
-    where tenant = ${value('tenant')} and address in ${listed(value('addresses'), dialect)}`,
+const consentsOf = reader(
+  (tenant: string, addresses: readonly string[]) => sql<ConsentRow>`select * from consents
+    where tenant = ${tenant} and address in ${listed(addresses)}`,
 );
-const refusedAmong = query<{ mailboxes: string }, Pick<MailboxRow, 'mailbox'>>(
-  (value, dialect) => sql`select mailbox from mailboxes
-    where mailbox in ${listed(value('mailboxes'), dialect)} and refused_at is not null`,
+const refusedAmong = reader(
+  (mailboxes: readonly string[]) => sql<Pick<MailboxRow, 'mailbox'>>`select mailbox from mailboxes
+    where mailbox in ${listed(mailboxes)} and refused_at is not null`,
 );
 
 /** Whether each of these addresses gets mail of the tenant. */
@@ -43,16 +40,13 @@ export async function recipientStatuses(
   addresses: readonly string[],
 ): Promise<RecipientStatuses> {
   if (addresses.length === 0) return new Map();
-  if ((await store.select(untrusted({ tenant }))).length === 0) {
+  if ((await untrusted(store, tenant)).length === 0) {
     return new Map(addresses.map((address) => [address, 'confirmed']));
   }
-  const names = JSON.stringify([...new Set(addresses.map(domainOf))]);
-  const lower = JSON.stringify(addresses.map((address) => address.toLowerCase()));
-  const boxes = JSON.stringify(addresses.map(canonicalMailbox));
   const [domains, consents, refusals] = await Promise.all([
-    store.select(servedDomains({ tenant, names })),
-    store.select(consentsOf({ tenant, addresses: lower })),
-    store.select(refusedAmong({ mailboxes: boxes })),
+    servedDomains(store, tenant, [...new Set(addresses.map(domainOf))]),
+    consentsOf(store, tenant, addresses.map(lowerCase)),
+    refusedAmong(store, addresses.map(canonicalMailbox)),
   ]);
   const own = new Set(domains.map(({ name }) => name));
   const agreed = new Set(consents.flatMap(({ address, confirmed_at }) => (confirmed_at === null ? [] : [address])));
@@ -70,14 +64,17 @@ function domainOf(address: string): string {
   return parseAddress(address)?.domain ?? '';
 }
 
+function lowerCase(address: string): string {
+  return address.toLowerCase();
+}
+
 /** When each of these addresses was last mailed a link for the tenant, by the address in lower case; those that never were are absent. */
 export async function lastAsked(
   store: Store,
   tenant: string,
   addresses: readonly string[],
 ): Promise<ReadonlyMap<string, number>> {
-  const lower = JSON.stringify(addresses.map((address) => address.toLowerCase()));
-  const rows = await store.select(consentsOf({ tenant, addresses: lower }));
+  const rows = await consentsOf(store, tenant, addresses.map(lowerCase));
   return new Map(rows.flatMap(({ address, asked_at }) => (asked_at === null ? [] : [[address, asked_at] as const])));
 }
 
@@ -117,16 +114,8 @@ const confirm = query<{ tenant: string; address: string; at: number }>(
 );
 
 /** The unit's first statement where an address is mailed a link: unmet where it was mailed one after `since`. */
-export function noteAsked({
-  address,
-  ...row
-}: {
-  tenant: string;
-  address: string;
-  at: number;
-  since: number;
-}): Statement {
-  return ask({ ...row, address: address.toLowerCase() }, 1);
+export function noteAsked(asked: { tenant: string; address: string; at: number; since: number }): Statement {
+  return ask({ ...asked, address: lowerCase(asked.address) }, 1);
 }
 
 /** The statement that notes that the address agreed to get mail of the tenant; it touches no row where that was known. */
@@ -162,34 +151,25 @@ export async function isRefused(store: Store, address: string): Promise<boolean>
 /** As the partial index has it. */
 const parked = sql`${waiting} and next_attempt_at is null`;
 
-type Parked = Pick<DeliveryRow, 'tenant' | 'recipient' | 'destination'>;
-
-const parkedRecipients = query<{ tenant: string }, Parked>(
-  (value) => sql`select distinct tenant, recipient, destination from deliveries
-    where ${parked} and tenant = ${value('tenant')}`,
-);
-const allParked = query<object, Parked>(
-  () => sql`select distinct tenant, recipient, destination from deliveries where ${parked}`,
+const parkedRecipients = reader(
+  (tenant: string) => sql<Pick<DeliveryRow, 'tenant' | 'recipient' | 'destination'>>`
+    select distinct tenant, recipient, destination from deliveries
+    where ${parked} and (tenant = ${tenant} or ${tenant} = '')`,
 );
 const unpark = query<{ tenant: string; recipient: string; due: number; expires_at: number }>(
   (value) => sql`update deliveries set next_attempt_at = ${value('due')}, expires_at = ${value('expires_at')}
     where ${parked} and tenant = ${value('tenant')} and recipient = ${value('recipient')}`,
 );
 
-export interface Release {
-  /** Only what is parked for this tenant; for all of them where it is absent. */
-  readonly tenant?: string | undefined;
-  readonly now: number;
-  /** How long what is released is tried, ms. */
-  readonly ttl: number;
-}
-
 /**
- * Makes due what is parked for recipients that have answered meanwhile: to be sent where they agreed, to be ended where
- * they refused. Answers whether there was any; the worker should then be woken.
+ * Makes due what is parked, for one tenant or for all, for recipients that have answered meanwhile: to be sent where they
+ * agreed, and tried for `ttl` ms; to be ended where they refused. Answers whether there was any; the worker should then be woken.
  */
-export async function releaseParked(store: Store, { tenant, now, ttl }: Release): Promise<boolean> {
-  const rows = await store.select(tenant === undefined ? allParked({}) : parkedRecipients({ tenant }));
+export async function releaseParked(
+  store: Store,
+  { tenant = '', now, ttl }: { readonly tenant?: string | undefined; readonly now: number; readonly ttl: number },
+): Promise<boolean> {
+  const rows = await parkedRecipients(store, tenant);
   const unit: Statement[] = [];
   const due = new Set<string>();
   for (const [owner, own] of Map.groupBy(rows, (row) => row.tenant)) {

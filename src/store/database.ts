@@ -1,19 +1,15 @@
 /** Opens the database that `database.url` names: migrated to today's schema, locked where one daemon alone may have it. */
-import { chmodSync, closeSync, existsSync, mkdirSync, openSync, rmSync, statSync, statfsSync } from 'node:fs';
+import { chmodSync, closeSync, existsSync, mkdirSync, openSync, rmSync, statSync } from 'node:fs';
 import { userInfo } from 'node:os';
 import { dirname, resolve } from 'node:path';
-import { statfs } from 'node:fs/promises';
 import { Kysely, PostgresDialect, SqliteAdapter, SqliteDialect } from 'kysely';
 import { Migrator } from 'kysely/migration';
-import { PassingError, UserError, codeOf, messageOf, errorFields } from '../lib/errors.ts';
+import { PassingError, UserError, codeOf, messageOf } from '../lib/errors.ts';
 import { migrationsFor } from './migrations/index.ts';
-import { connectClient, createMigrationPool } from './postgres-connection.ts';
-import { openPostgresStore } from './postgres.ts';
+import { connectClient, createMigrationPool, openPostgresStore } from './postgres.ts';
 import { holdLock, openForWriting } from './sqlite-connection.ts';
 import { connectSqliteStore, createSqliteStore } from './sqlite.ts';
 import type { Store, StoreHandle } from './store.ts';
-import type { Clock } from '../lib/clock.ts';
-import type { Log } from '../lib/log.ts';
 
 /** Opens the store for the daemon. `url` is `sqlite:/path` or `postgres://…`. Throws UserError where it cannot be. */
 export async function createStore(url: string): Promise<Store> {
@@ -44,22 +40,8 @@ export function databaseFile(url: string): string | undefined {
 
 const SQLITE = 'sqlite:';
 
-const PASSING = new Set([
-  'ECONNREFUSED',
-  'ECONNRESET',
-  'EPIPE',
-  'ETIMEDOUT',
-  'EAI_AGAIN',
-  'ENOTFOUND',
-  'EHOSTUNREACH',
-  'EHOSTDOWN',
-  'ENETUNREACH',
-  'ENETDOWN',
-  'ENOSPC',
-  'EIO',
-  'SQLITE_FULL',
-  'SQLITE_BUSY',
-]);
+const PASSING =
+  /^(?:ECONNREFUSED|ECONNRESET|EPIPE|ETIMEDOUT|EAI_AGAIN|ENOTFOUND|E(?:HOST|NET)(?:UNREACH|DOWN)|ENOSPC|EIO|SQLITE_(?:FULL|BUSY|IOERR.*))$/;
 /**
  * PostgreSQL, appendix A: connection failures (class 08), read-only (25006), lock not available (55P03), out of disk,
  * memory or connections (53), shutting down or starting up (57P), a time-out (57014), I/O error (58).
@@ -73,7 +55,7 @@ function isPassing(error: unknown): boolean {
   return causesOf(error).some((cause) => {
     const code = codeOf(cause);
     if (code === undefined) return cause instanceof PassingError || PASSING_WORDS.test(messageOf(cause));
-    return PASSING.has(code) || PASSING_STATE.test(code) || code.startsWith('SQLITE_IOERR');
+    return PASSING.test(code) || PASSING_STATE.test(code);
   });
 }
 
@@ -167,44 +149,4 @@ function withoutPassword(url: string): string {
   if (!URL.canParse(url)) return 'at database.url';
   const { protocol, username, host, pathname } = new URL(url);
   return `${protocol}//${username === '' ? '' : `${username}@`}${host}${pathname}`;
-}
-
-const EVERY_MS = 1000;
-
-export interface FreeSpace {
-  /** Whether less than `most` bytes are free, as of a second ago at most while requests come. */
-  below(least: number): boolean;
-}
-
-/**
- * Watches the file system of `path`, so that below the low-water mark nothing is accepted, before it is really full; on
- * PostgreSQL there is none of ours to watch.
- */
-export function watchFreeSpace(path: string | undefined, { clock, log }: { clock: Clock; log: Log }): FreeSpace {
-  if (path === undefined) return { below: () => false };
-  const folder = dirname(path);
-  const first = statfsSync(folder);
-  let free = first.bavail * first.bsize;
-  let asked = clock.monotonic();
-  let asking = false;
-
-  async function ask(): Promise<void> {
-    asking = true;
-    try {
-      const { bavail, bsize } = await statfs(folder);
-      free = bavail * bsize;
-    } catch (error) {
-      log.error('disk.not_known', { folder, ...errorFields(error) });
-    } finally {
-      asked = clock.monotonic();
-      asking = false;
-    }
-  }
-
-  return {
-    below(least) {
-      if (!asking && clock.monotonic() - asked >= EVERY_MS) void ask();
-      return free < least;
-    },
-  };
 }

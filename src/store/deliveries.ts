@@ -5,8 +5,18 @@
  * other side said.
  */
 import { sql, type Expression, type ExpressionBuilder, type RawBuilder, type SqlBool } from 'kysely';
-import { countOf, finder, insertInto, listed, newestFirst, query, selectAmong } from './rows.ts';
-import type { Placeholders, Statement } from './statement.ts';
+import {
+  countOf,
+  finder,
+  insertInto,
+  listed,
+  listerAmong,
+  newestFirst,
+  query,
+  reader,
+  type Placeholders,
+  type Statement,
+} from './statement.ts';
 import type { Store } from './store.ts';
 import type { AttemptRow, DeliveryRow, DeliveryState, Tables } from './tables.ts';
 
@@ -95,34 +105,26 @@ export const waitForPlan = endTry<{ due: number; reply: string; wait: number }>(
     expires_at = expires_at + ${value('wait')}, last_reply = ${value('reply')}`,
 );
 
-/** The statement that notes that these deliveries (a JSON array of ids) count against their tenants' plans from now on. */
-export const markCounted = query<{ ids: string; at: number }>(
-  (value, dialect) => sql`update deliveries set counted_at = ${value('at')}
-    where id in ${listed(value('ids'), dialect)}`,
-);
-
-const waitingFor = query<{ tenant: string; now: number }, Pick<DeliveryRow, 'id' | 'destination'>>(
-  (value) => sql`select id, destination from deliveries
-    where ${waiting} and counted_at > ${value('now')} and (tenant = ${value('tenant')} or ${value('tenant')} = '')`,
+/** The statement that notes that these deliveries count against their tenants' plans from now on. */
+export const markCounted = query<{ ids: readonly string[]; at: number }>(
+  (value) => sql`update deliveries set counted_at = ${value('at')}
+    where id in ${listed(value('ids'))}`,
 );
 
 /** What waits for room in the plan of the tenant, or (empty) of any. */
-export function deliveriesWaitingForPlan(
-  store: Store,
-  tenant: string,
-  now: number,
-): Promise<Pick<DeliveryRow, 'id' | 'destination'>[]> {
-  return store.select(waitingFor({ tenant, now }));
-}
+export const deliveriesWaitingForPlan = reader(
+  (tenant: string, now: number) => sql<Pick<DeliveryRow, 'id' | 'destination'>>`select id, destination from deliveries
+    where ${waiting} and counted_at > ${now} and (tenant = ${tenant} or ${tenant} = '')`,
+);
 
-/** A statement that changes those of these deliveries (a JSON array of ids) that wait. */
+/** A statement that changes those of these deliveries that wait. */
 function updateWaiting<More extends object>(
-  set: (value: Placeholders<{ ids: string } & More>) => RawBuilder<unknown>,
+  set: (value: Placeholders<{ ids: readonly string[] } & More>) => RawBuilder<unknown>,
   condition = sql`1 = 1`,
 ) {
-  return query<{ ids: string } & More>(
-    (value, dialect) => sql`update deliveries set ${set(value)}
-      where id in ${listed(value('ids'), dialect)} and ${waiting} and ${condition}`,
+  return query<{ ids: readonly string[] } & More>(
+    (value) => sql`update deliveries set ${set(value)}
+      where id in ${listed(value('ids'))} and ${waiting} and ${condition}`,
   );
 }
 
@@ -169,22 +171,16 @@ const overdueBetween = query<{ state: DeliveryState; after: string; until: strin
 /** After every id. */
 const LAST = '~';
 
-export interface Walked {
-  /** Deliveries whose time is over and that are not about to be tried. */
-  readonly overdue: readonly DeliveryRow[];
-  /** Where to go on; empty at the end. */
-  readonly next: string;
-}
-
 /**
  * Walks a stretch of what waits in this state, in order of age. There is no index by time of expiry: it would cost every
- * message, and nothing hurries here.
+ * message, and nothing hurries here. `overdue`: deliveries whose time is over and that are not about to be tried; `next`:
+ * where to go on, empty at the end.
  */
 export async function walkWaiting(
   store: Store,
   state: 'queued' | 'deferred',
   { after, limit, now }: { after: string; limit: number; now: number },
-): Promise<Walked> {
+): Promise<{ readonly overdue: readonly DeliveryRow[]; readonly next: string }> {
   const next = await endOfStretch(store, { state }, { after, limit });
   const overdue = await store.select(overdueBetween({ state, after, until: next === '' ? LAST : next, now }));
   return { overdue, next };
@@ -214,12 +210,8 @@ export const reschedule = query<{ message: string; due: number; expires_at: numb
     where message = ${value('message')} and attempts = 0 and next_attempt_at < ${held} and ${waiting}`,
 );
 
-const byMessages = selectAmong('deliveries', 'message', 'id');
-
 /** The deliveries of these messages, in the order of their recipients. */
-export function deliveriesOfMessages(store: Store, messages: readonly string[]): Promise<DeliveryRow[]> {
-  return store.select(byMessages(messages));
-}
+export const deliveriesOfMessages = listerAmong('deliveries', 'message', 'id');
 
 /** A message's deliveries, in the order of its recipients. */
 export function deliveriesOfMessage(store: Store, message: string): Promise<DeliveryRow[]> {
@@ -277,19 +269,17 @@ export function selectDeliveries(store: Store, filter: DeliveryPageFilter): Prom
   );
 }
 
-export interface Stretch {
-  readonly rows: readonly Pick<DeliveryRow, 'id' | 'destination' | 'next_attempt_at'>[];
-  /** Where to go on; empty at the end. */
-  readonly next: string;
-}
-
 interface Bounds {
   readonly after: string;
   readonly limit: number;
 }
 
-/** Those of the next `limit` deliveries in the filter's state that it lets through, oldest first: however many there are, one call is short. */
-export async function stretchOf(store: Store, filter: DeliveryFilter, bounds: Bounds): Promise<Stretch> {
+/** Those of the next `limit` deliveries in the filter's state that it lets through, oldest first, and where to go on (empty at the end): however many there are, one call is short. */
+export async function stretchOf(
+  store: Store,
+  filter: DeliveryFilter,
+  bounds: Bounds,
+): Promise<{ rows: Pick<DeliveryRow, 'id' | 'destination' | 'next_attempt_at'>[]; next: string }> {
   const { rows, next } = await stretch(store, filter, bounds);
   const columns = ['id', 'destination', 'next_attempt_at'] as const;
   return { rows: await rows.select(columns).orderBy('id').execute(), next };
@@ -300,7 +290,7 @@ export async function countStretch(
   store: Store,
   filter: DeliveryFilter,
   bounds: Bounds,
-): Promise<{ readonly count: number; readonly next: string }> {
+): Promise<{ count: number; next: string }> {
   const { rows, next } = await stretch(store, filter, bounds);
   return { count: await countOf(rows), next };
 }
@@ -336,34 +326,32 @@ async function endOfStretch(
 /** The statement that records an attempt. One that was taken back as interrupted after all ended: the first word stands. */
 export const insertAttempt = insertInto('attempts', sql`on conflict do nothing`);
 
-const attemptsOf = query<{ message: string }, AttemptRow>(
-  (value) => sql`select attempts.* from attempts join deliveries on deliveries.id = attempts.delivery
-    where deliveries.message = ${value('message')} order by attempts.delivery, attempts.number`,
-);
-
 /** All attempts of a message, by delivery and number. */
-export function attemptsOfMessage(store: Store, message: string): Promise<AttemptRow[]> {
-  return store.select(attemptsOf({ message }));
-}
+export const attemptsOfMessage = reader(
+  (message: string) => sql<AttemptRow>`select attempts.* from attempts
+    join deliveries on deliveries.id = attempts.delivery
+    where deliveries.message = ${message} order by attempts.delivery, attempts.number`,
+);
 
 /** Of a recipient, or of all of a destination. */
 export type RecentAttempt = AttemptRow & { readonly recipient: string; readonly message: string };
 
 // Among the newest deliveries alone: a table of millions is not looked through.
-const recent = query<{ recipient: string; destination: string; limit: number }, RecentAttempt>(
-  (value) => sql`select attempts.*, newest.recipient, newest.message
+const recent = reader(
+  (recipient: string, destination: string, limit: number) => sql<RecentAttempt>`
+    select attempts.*, newest.recipient, newest.message
     from (select id, message, recipient, destination from deliveries order by id desc limit 20000) as newest
       join attempts on attempts.delivery = newest.id
-    where lower(newest.recipient) = ${value('recipient')} or newest.destination = ${value('destination')}
-    order by attempts.at desc, attempts.number desc limit ${value('limit')}`,
+    where lower(newest.recipient) = ${recipient} or newest.destination = ${destination}
+    order by attempts.at desc, attempts.number desc limit ${limit}`,
 );
 
 /** The last attempts to deliver to this address, among the newest 20,000 deliveries; newest first. */
 export function recentAttemptsTo(store: Store, recipient: string, limit: number): Promise<RecentAttempt[]> {
-  return store.select(recent({ recipient: recipient.toLowerCase(), destination: '', limit }));
+  return recent(store, recipient.toLowerCase(), '', limit);
 }
 
 /** The same to whatever address of the destination. */
 export function recentAttemptsAt(store: Store, destination: string, limit: number): Promise<RecentAttempt[]> {
-  return store.select(recent({ recipient: '', destination, limit }));
+  return recent(store, '', destination, limit);
 }

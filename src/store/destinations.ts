@@ -5,8 +5,7 @@
  */
 import { sql } from 'kysely';
 import { waiting } from './deliveries.ts';
-import { finder, listed, query, update } from './rows.ts';
-import type { Placeholders, Statement } from './statement.ts';
+import { finder, listed, query, reader, update, type Placeholders } from './statement.ts';
 import type { Store } from './store.ts';
 import type { DestinationRow } from './tables.ts';
 
@@ -43,15 +42,10 @@ const earliest = sql<number | null>`(
 /** The statement that sets `next_due_at` to what the deliveries say: after a claim, a release, a correction. */
 export const recomputeDue = update('destinations', [sql`next_due_at = ${earliest}`], ['name']);
 
-const recomputeAmong = query<{ names: string }>(
-  (value, dialect) => sql`update destinations set next_due_at = ${earliest}
-    where name in ${listed(value('names'), dialect)}`,
-);
-
 /** The same for the named destinations. */
-export function recomputeDueAmong(names: readonly string[]): Statement {
-  return recomputeAmong({ names: JSON.stringify(names) });
-}
+export const recomputeDueAmong = query<{ names: readonly string[] }>(
+  (value) => sql`update destinations set next_due_at = ${earliest} where name in ${listed(value('names'))}`,
+);
 
 /** The same for all destinations that are not due yet. */
 export const recomputeAllDue = query<{ now: number }>(
@@ -73,14 +67,10 @@ const noFailures = sql`failures = 0, pauses = 0, paused_until = null, last_error
 /** The statement that notes that a server there has answered, which ends all pauses. */
 export const noteAnswered = update('destinations', [noFailures, sql`line = ''`], ['name']);
 
-const clearFailuresAmong = query<{ names: string }>(
-  (value, dialect) => sql`update destinations set ${noFailures} where name in ${listed(value('names'), dialect)}`,
-);
-
 /** The statement that ends all pauses of the named destinations at the operator's word. */
-export function clearFailures(names: readonly string[]): Statement {
-  return clearFailuresAmong({ names: JSON.stringify(names) });
-}
+export const clearFailures = query<{ names: readonly string[] }>(
+  (value) => sql`update destinations set ${noFailures} where name in ${listed(value('names'))}`,
+);
 
 /** The statement that makes the operator hold (1) or release (0) the destination, known or not. */
 export const setHeld = query<{ name: string; held: number }>(
@@ -95,14 +85,10 @@ export const setHeld = query<{ name: string; held: number }>(
  */
 export const repairDue = query<{ now: number }>((value) => repair(value));
 
-const repairAmong = query<{ names: string; now: number }>(
-  (value, dialect) => sql`${repair(value)} and name in ${listed(value('names'), dialect)}`,
-);
-
 /** The same for the named destinations. */
-export function repairDueAmong(names: readonly string[], now: number): Statement {
-  return repairAmong({ names: JSON.stringify(names), now });
-}
+export const repairDueAmong = query<{ names: readonly string[]; now: number }>(
+  (value) => sql`${repair(value)} and name in ${listed(value('names'))}`,
+);
 
 function repair(value: Placeholders<{ now: number }>) {
   return sql<never>`update destinations set next_due_at = ${earliest}
@@ -116,30 +102,30 @@ const due = query<{ line: string; now: number; limit: number }, DestinationRow>(
     order by next_due_at limit ${value('limit')}`,
 );
 // From one line straight to the next in the index, however much waits in each.
-const lines = query<{ now: number }, { line: string }>((value) => {
+const lines = reader((now: number) => {
   const due = sql`next_due_at is not null and held = 0`;
-  return sql`with recursive turn (line) as (
+  return sql<{ line: string }>`with recursive turn (line) as (
       select (select min(line) from destinations where ${due})
       union all
       select (select min(line) from destinations where ${due} and destinations.line > turn.line)
       from turn where turn.line is not null
     )
     select line from turn where line is not null
-    and (select min(next_due_at) from destinations where ${due} and destinations.line = turn.line) <= ${value('now')}
+    and (select min(next_due_at) from destinations where ${due} and destinations.line = turn.line) <= ${now}
     order by line`;
 });
-const nextDue = query<object, { at: number }>(
-  () => sql`select next_due_at as at from destinations where held = 0 and next_due_at is not null
+const nextDue = reader(
+  () => sql<{ at: number }>`select next_due_at as at from destinations where held = 0 and next_due_at is not null
     order by next_due_at limit 1`,
 );
-const heldAmong = query<{ names: string }, { name: string }>(
-  (value, dialect) => sql`select name from destinations
-    where name in ${listed(value('names'), dialect)} and held = 1 order by name`,
+const heldAmong = reader(
+  (names: readonly string[]) => sql<{ name: string }>`select name from destinations
+    where name in ${listed(names)} and held = 1 order by name`,
 );
 
 /** The lines in which destinations are due and not held, in their order; the empty one of those that have answered is the first. */
 export async function dueLines(store: Store, now: number): Promise<string[]> {
-  return (await store.select(lines({ now }))).map(({ line }) => line);
+  return (await lines(store, now)).map(({ line }) => line);
 }
 
 /** Up to `limit` destinations of a line that are due and not held, longest overdue first. */
@@ -153,7 +139,7 @@ export function dueDestinations(
 
 /** When the next destination is due; undefined when nothing waits. */
 export async function nextDueAt(store: Store): Promise<number | undefined> {
-  return (await store.select(nextDue({})))[0]?.at;
+  return (await nextDue(store))[0]?.at;
 }
 
 /** The destination of this name, or undefined when nothing was ever sent there. */
@@ -161,5 +147,5 @@ export const findDestination = finder('destinations', 'name');
 
 /** Those of the named destinations that the operator holds, in alphabetical order. */
 export async function heldDestinations(store: Store, names: readonly string[]): Promise<string[]> {
-  return (await store.select(heldAmong({ names: JSON.stringify(names) }))).map(({ name }) => name);
+  return (await heldAmong(store, names)).map(({ name }) => name);
 }

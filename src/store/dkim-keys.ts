@@ -1,8 +1,7 @@
 /** The DKIM keys that sign for domains, and where each stands in its rotation. */
 import { sql } from 'kysely';
 import { unsettled } from './deliveries.ts';
-import { deleteFrom, insertInto, query, selectFrom, update } from './rows.ts';
-import type { Statement } from './statement.ts';
+import { deleteFrom, insertInto, lister, query, reader, update, type Statement } from './statement.ts';
 import type { Store } from './store.ts';
 import type { DkimKeyRow } from './tables.ts';
 
@@ -45,29 +44,19 @@ export const retireKey = query<One & { now: number }>(
 /** The statement that forgets a retired key, or a next one that nobody wants any more. */
 export const forgetKey = deleteFrom('dkim_keys', 'domain', 'selector', 'state');
 
-const keysOf = query<{ domain: string }, DkimKeyRow>(
-  (value) => sql`select * from dkim_keys where domain = ${value('domain')} order by created_at, selector`,
-);
-const activeKeys = selectFrom('dkim_keys', ['domain', 'tenant', sql`state = 'active'`]);
-const keysToSign = query<{ domain: string; tenant: string }, DkimKeyRow>(
-  (value) => sql`select * from dkim_keys
-    where domain = ${value('domain')} and tenant = ${value('tenant')} and state = 'active' and not exists (
-      select 1 from domains where domains.name = dkim_keys.domain and domains.tenant = dkim_keys.tenant
-        and domains.status = 'pending' and (domains.project <> '' or domains.verified_at is null))`,
-);
-
 /**
  * The keys that sign the tenant's mail of the domain: none while DNS has never said that the domain is the tenant's. What
  * was accepted before a domain was taken out of service is signed, until another tenant has it.
  */
-export function signingKeysOf(store: Store, domain: string, tenant: string): Promise<DkimKeyRow[]> {
-  return store.select(keysToSign({ domain, tenant }));
-}
+export const signingKeysOf = reader(
+  (domain: string, tenant: string) => sql<DkimKeyRow>`select * from dkim_keys
+    where domain = ${domain} and tenant = ${tenant} and state = 'active' and not exists (
+      select 1 from domains where domains.name = dkim_keys.domain and domains.tenant = dkim_keys.tenant
+        and domains.status = 'pending' and (domains.project <> '' or domains.verified_at is null))`,
+);
 
 /** The tenant's active keys for the domain, whatever the domain's state. */
-export function activeKeysOf(store: Store, domain: string, tenant: string): Promise<DkimKeyRow[]> {
-  return store.select(activeKeys({ domain, tenant }));
-}
+export const activeKeysOf = lister('dkim_keys', ['domain', 'tenant'], sql`and state = 'active'`);
 
 /** Which keys there are. */
 export function dkimKeyNames(store: Store): Promise<DkimKeyName[]> {
@@ -76,15 +65,14 @@ export function dkimKeyNames(store: Store): Promise<DkimKeyName[]> {
 }
 
 /** The keys of every tenant for the domain, in every state, oldest first. */
-export function dkimKeysOf(store: Store, domain: string): Promise<DkimKeyRow[]> {
-  return store.select(keysOf({ domain }));
-}
+export const dkimKeysOf = lister('dkim_keys', ['domain'], sql`order by created_at, selector`);
 
-const signed = query<{ domain: string; tenant: string; before: number }>(
-  (value) => sql`select deliveries.id from deliveries join messages on messages.id = deliveries.message
+const signed = reader(
+  (domain: string, tenant: string, before: number) => sql`select deliveries.id
+    from deliveries join messages on messages.id = deliveries.message
     where ${unsettled} and deliveries.state in ('queued', 'sending', 'deferred')
-      and deliveries.created_at < ${value('before')} and messages.body in ('stored', 'prefixed')
-      and (${value('domain')} = '' or messages.domain = ${value('domain')} and messages.tenant = ${value('tenant')})
+      and deliveries.created_at < ${before} and messages.body in ('stored', 'prefixed')
+      and (${domain} = '' or messages.domain = ${domain} and messages.tenant = ${tenant})
     limit 1`,
 );
 
@@ -94,7 +82,7 @@ export async function signedMailWaits(
   { domain, tenant }: { readonly domain: string; readonly tenant: string },
   before: number,
 ): Promise<boolean> {
-  return (await store.select(signed({ domain, tenant, before }))).length > 0;
+  return (await signed(store, domain, tenant, before)).length > 0;
 }
 
 /** The same for mail of whatever domain: the server's own key seals all that is forwarded. */

@@ -1,6 +1,6 @@
 /** Domains and what DNS last said of them. */
 import { sql } from 'kysely';
-import { finder, insertInto, listed, query, update } from './rows.ts';
+import { finder, insertInto, listed, lister, query, reader, update } from './statement.ts';
 import type { Store } from './store.ts';
 import type { DomainRow, DomainStatus } from './tables.ts';
 
@@ -89,9 +89,10 @@ export const hastenCheck = query<{ tenant: string; name: string; at: number }>(
 /** The tenant's row of this domain, or undefined. */
 export const findDomain = finder('domains', 'tenant', 'name');
 
-const ownersOf = query<{ names: string }, Pick<DomainRow, 'name' | 'tenant' | 'status' | 'broken_at'>>(
-  (value, dialect) => sql`select name, tenant, status, broken_at from domains
-    where name in ${listed(value('names'), dialect)} and project <> '' and status <> 'pending'`,
+const ownersOf = reader(
+  (names: readonly string[]) => sql<Pick<DomainRow, 'name' | 'tenant' | 'status' | 'broken_at'>>`
+    select name, tenant, status, broken_at from domains
+    where name in ${listed(names)} and project <> '' and status <> 'pending'`,
 );
 
 /** By domain, the tenant that owns it; without those whose records have been broken since `before` (ms) or longer. */
@@ -101,32 +102,30 @@ export async function domainOwners(
   before = Number.NEGATIVE_INFINITY,
 ): Promise<Map<string, string>> {
   if (names.length === 0) return new Map();
-  const rows = await store.select(ownersOf({ names: JSON.stringify(names) }));
+  const rows = await ownersOf(store, names);
   const owners = rows.filter(({ status, broken_at: since }) => status !== 'failed' || (since ?? Infinity) > before);
   return new Map(owners.map(({ name, tenant }) => [name, tenant]));
 }
 
 /** Every domain of every tenant. */
-export function allDomains(store: Store): Promise<DomainRow[]> {
-  return store.read.selectFrom('domains').selectAll().execute();
-}
+export const allDomains = lister('domains', []);
 
 /** As a condition: the domain is served. */
 export const isServed = sql<boolean>`project <> '' and status in ('verified', 'degraded')`;
 
-const claimsOn = query<{ name: string }, Pick<DomainRow, 'tenant'> & { is_served: 0 | 1 }>(
-  (value) => sql`select tenant, case when ${isServed} then 1 else 0 end as is_served from domains
-    where name = ${value('name')} and project <> ''`,
+const claimsOn = reader(
+  (name: string) => sql<{ is_served: 0 | 1 }>`select case when ${isServed} then 1 else 0 end as is_served from domains
+    where name = ${name} and project <> ''`,
 );
 
 /** Whether any tenant has a domain of this name. */
 export async function isDomainKnown(store: Store, name: string): Promise<boolean> {
-  return (await store.select(claimsOn({ name }))).length > 0;
+  return (await claimsOn(store, name)).length > 0;
 }
 
 /** Whether the domain is served, as far as the database knows: a verified one of some project. */
 export async function isDomainServed(store: Store, name: string): Promise<boolean> {
-  return (await store.select(claimsOn({ name }))).some((claim) => claim.is_served === 1);
+  return (await claimsOn(store, name)).some((claim) => claim.is_served === 1);
 }
 
 /** The state of the tenant's domain of this name; undefined where it has none. */
@@ -135,12 +134,12 @@ export async function domainStatus(store: Store, tenant: string, name: string): 
   return row === undefined || row.project === '' ? undefined : row.status;
 }
 
-const sendable = query<{ tenant: string }, Pick<DomainRow, 'name'>>(
-  (value) => sql`select name from domains where tenant = ${value('tenant')} and ${isServed}
+const sendable = reader(
+  (tenant: string) => sql<Pick<DomainRow, 'name'>>`select name from domains where tenant = ${tenant} and ${isServed}
     order by verified_at, name`,
 );
 
 /** The tenant's domains that mail may be sent from, the longest verified first. */
 export async function sendingDomains(store: Store, tenant: string): Promise<string[]> {
-  return (await store.select(sendable({ tenant }))).map(({ name }) => name);
+  return (await sendable(store, tenant)).map(({ name }) => name);
 }

@@ -2,10 +2,9 @@
 import { sql } from 'kysely';
 import type { PublicEvent } from '../lib/event-types.ts';
 import { firstId, newId, timeOfId } from '../lib/ids.ts';
-import { finder, insertInto, listed, query, selectFrom } from './rows.ts';
-import type { Statement } from './statement.ts';
+import { finder, insertInto, listed, lister, query, reader, type Statement } from './statement.ts';
 import type { Store } from './store.ts';
-import type { EventRow, MessageRow } from './tables.ts';
+import type { EventRow } from './tables.ts';
 
 /** The public ones, which webhooks know, and those of keys and accounts, which only GET /events shows. */
 export type EventType =
@@ -25,11 +24,11 @@ export interface NewEvent {
   readonly tenant: string;
   readonly at: number;
   readonly data: Readonly<Record<string, unknown>>;
-  readonly submission?: string;
+  readonly submission?: string | null;
   /** Of the submission; looked up where it is not told. */
   readonly form?: string | undefined;
   readonly message?: string;
-  readonly domain?: string;
+  readonly domain?: string | null;
   /** `req_…`: the request that caused it, where one did just now. */
   readonly request?: string | undefined;
 }
@@ -57,15 +56,14 @@ export function recordEvent(event: NewEvent): Statement {
     : insertWithForm({ ...row, created_at: at });
 }
 
-const complaints = query<{ messages: string }, Pick<EventRow, 'message'>>(
-  (value, dialect) => sql`select message from events
-    where message in ${listed(value('messages'), dialect)} and message is not null and type = 'email.complained'`,
+const complaints = reader(
+  (messages: readonly string[]) => sql<Pick<EventRow, 'message'>>`select message from events
+    where message in ${listed(messages)} and message is not null and type = 'email.complained'`,
 );
 
 /** Those of these messages that a recipient called spam. */
 export async function complaintsOf(store: Store, messages: readonly string[]): Promise<Set<string | null>> {
-  const rows = await store.select(complaints({ messages: JSON.stringify(messages) }));
-  return new Set(rows.map(({ message }) => message));
+  return new Set((await complaints(store, messages)).map(({ message }) => message));
 }
 
 /** When the newest event happened, ms. */
@@ -85,46 +83,37 @@ const REQUEST_MS = 600_000;
 /** So much of that is looked through at once: a busy server has thousands of events in a second. */
 const SPAN_MS = 10_000;
 
-const eventsIn = query<{ request: string; first: string; last: string }, EventRow>(
-  (value) => sql`select * from events
-    where id >= ${value('first')} and id < ${value('last')} and request = ${value('request')} order by id`,
+const eventsIn = reader(
+  (request: string, first: string, last: string) => sql<EventRow>`select * from events
+    where id >= ${first} and id < ${last} and request = ${request} order by id`,
 );
 
 /** The events of what a request (`req_…`) caused while it ran, oldest first. */
 export async function eventsOfRequest(store: Store, request: string): Promise<EventRow[]> {
   const begin = timeOfId(request);
   for (let at = begin; at < begin + REQUEST_MS; at += SPAN_MS) {
-    const span = { first: firstId('evt', at), last: firstId('evt', at + SPAN_MS) };
-    const events = await store.select(eventsIn({ request, ...span }));
+    const events = await eventsIn(store, request, firstId('evt', at), firstId('evt', at + SPAN_MS));
     // All that it caused was committed together.
     if (events.length > 0) return events;
   }
   return [];
 }
 
-const eventsAt = selectFrom('events', ['tenant', 'created_at', 'submission']);
+const eventsAt = lister('events', ['tenant', 'created_at', 'submission']);
 
 /** The events that a submission was accepted with. */
 export function eventsOfSubmission(
   store: Store,
   { id, tenant, created_at }: { readonly id: string; readonly tenant: string; readonly created_at: number },
 ): Promise<EventRow[]> {
-  return store.select(eventsAt({ tenant, created_at, submission: id }));
+  return eventsAt(store, tenant, created_at, id);
 }
-
-const eventsOf = query<{ messages: string }, EventRow>(
-  (value, dialect) => sql`select * from events
-    where message in ${listed(value('messages'), dialect)} and message is not null order by id`,
-);
 
 /** All events of these messages, oldest first. */
-export function eventsOfMessages(store: Store, messages: readonly string[]): Promise<EventRow[]> {
-  return store.select(eventsOf({ messages: JSON.stringify(messages) }));
-}
-
-const messagesOf = selectFrom('messages', ['submission'], 'id');
+export const eventsOfMessages = reader(
+  (messages: readonly string[]) => sql<EventRow>`select * from events
+    where message in ${listed(messages)} and message is not null order by id`,
+);
 
 /** The messages that a submission caused. */
-export function messagesOfSubmission(store: Store, submission: string): Promise<MessageRow[]> {
-  return store.select(messagesOf({ submission }));
-}
+export const messagesOfSubmission = lister('messages', ['submission'], sql`order by id`);

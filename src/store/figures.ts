@@ -1,7 +1,7 @@
 /** What the operator watches: how much waits, and for how long. Cheap enough to be asked every few seconds. */
 import { sql } from 'kysely';
 import { unsettled } from './deliveries.ts';
-import { countOf } from './rows.ts';
+import { reader } from './statement.ts';
 import type { Store } from './store.ts';
 import type { DeliveryState, DomainStatus } from './tables.ts';
 
@@ -25,41 +25,29 @@ export interface Figures {
   readonly submissions: number;
 }
 
+const deliveries = reader(
+  () => sql<Figures['deliveries'][number]>`
+    select state, case when webhook is null then 'smtp' else 'http' end as transport, count(*) as count
+    from deliveries where ${unsettled} group by state, case when webhook is null then 'smtp' else 'http' end`,
+);
+const domains = reader(
+  () => sql<Figures['domains'][number]>`
+    select status, count(*) as count from domains where project <> '' group by status`,
+);
+// A webhook gets few posts at a time: what waits for a slow one is no fault of the queue.
+const others = reader(
+  (now: number) => sql<{ due: number | null; paused: number; held: number; submissions: number }>`select
+    (select min(next_due_at) from destinations where next_due_at is not null and held = 0
+      and substr(name, 1, 4) <> 'whk_' and (paused_until is null or paused_until <= ${now})) as due,
+    (select count(*) from destinations where paused_until > ${now}) as paused,
+    (select count(*) from destinations where held = 1) as held,
+    (select cast(coalesce(sum(submissions), 0) as bigint) from form_counters) as submissions`,
+);
+
 /** Reads them all. */
-export async function readFigures({ read }: Store, now: number): Promise<Figures> {
-  const count = sql<number>`count(*)`.as('count');
-  const transport = sql<'smtp' | 'http'>`case when webhook is null then 'smtp' else 'http' end`.as('transport');
-  const destinations = read.selectFrom('destinations');
-  const submissions = sql<number>`cast(coalesce(sum(submissions), 0) as bigint)`.as('sum');
-  const [due, total] = await Promise.all([
-    // A webhook gets few posts at a time: what waits for a slow one is no fault of the queue.
-    destinations
-      .select((eb) => eb.fn.min('next_due_at').as('at'))
-      .where(
-        sql<boolean>`next_due_at is not null and held = 0 and substr(name, 1, 4) <> 'whk_'
-        and (paused_until is null or paused_until <= ${now})`,
-      )
-      .executeTakeFirstOrThrow(),
-    read.selectFrom('form_counters').select(submissions).executeTakeFirstOrThrow(),
-  ]);
-  const [deliveries, domains, paused, held] = await Promise.all([
-    read
-      .selectFrom('deliveries')
-      .select(['state', transport, count])
-      .where(unsettled)
-      .groupBy(['state', 'transport'])
-      .execute(),
-    read.selectFrom('domains').select(['status', count]).where('project', '<>', '').groupBy('status').execute(),
-    countOf(destinations.where('paused_until', '>', now)),
-    countOf(destinations.where('held', '=', 1)),
-  ]);
-  const { at } = due;
-  return {
-    deliveries,
-    dueSince: at !== null && at <= now ? at : null,
-    paused,
-    held,
-    domains,
-    submissions: total.sum,
-  };
+export async function readFigures(store: Store, now: number): Promise<Figures> {
+  const [byState, byStatus, [other]] = await Promise.all([deliveries(store), domains(store), others(store, now)]);
+  const { due = null, paused = 0, held = 0, submissions = 0 } = other ?? {};
+  const dueSince = due !== null && due <= now ? due : null;
+  return { deliveries: byState, dueSince, paused, held, domains: byStatus, submissions };
 }

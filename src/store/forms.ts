@@ -1,18 +1,18 @@
 /** Forms and collections that the API made, and what is counted of every form, whatever is kept of its submissions. */
 import { sql } from 'kysely';
-import { environmentOf, testPartitionOf } from '../lib/ids.ts';
 import {
   countOf,
   deleteAmong,
   deleteFrom,
   finder,
   insertInto,
+  lister,
+  listerAmong,
   newestFirst,
   query,
-  selectAmong,
-  selectFrom,
+  reader,
   update,
-} from './rows.ts';
+} from './statement.ts';
 import type { Store } from './store.ts';
 import type { CollectionRow, FormCounterRow, FormOverflowRow, FormRow } from './tables.ts';
 
@@ -72,7 +72,6 @@ export const insertCollection = insertInto('collections', sql`on conflict do not
 export const deleteCollection = deleteFrom('collections', 'name');
 
 const collectionByName = finder('collections', 'name');
-const collectionsOf = selectFrom('collections', ['tenant'], 'name');
 
 /** The collection of this name, or undefined. */
 export async function findCollectionRow(store: Store, name: string): Promise<CollectionRow | undefined> {
@@ -81,14 +80,7 @@ export async function findCollectionRow(store: Store, name: string): Promise<Col
 }
 
 /** All that the tenant made, by name. */
-export function collectionsOfTenant(store: Store, tenant: string): Promise<CollectionRow[]> {
-  return store.select(collectionsOf({ tenant }));
-}
-
-/** What a form is counted under: submissions of test keys, to whatever form, are counted apart. */
-export function counterOf({ tenant, id }: { readonly tenant: string; readonly id: string }): string {
-  return environmentOf(tenant) === 'test' ? testPartitionOf(id) : id;
-}
+export const collectionsOfTenant = lister('collections', ['tenant'], sql`order by name`);
 
 /** The statement that begins to count for a form; one that is known stays as it is. */
 export const noteForm = query<{ form: string; at: number }>(
@@ -96,7 +88,7 @@ export const noteForm = query<{ form: string; at: number }>(
     on conflict do nothing`,
 );
 
-const countersOf = selectAmong('form_counters', 'form');
+const countersOf = listerAmong('form_counters', 'form');
 
 /** The statement that forgets these forms. */
 export const forgetForms = deleteAmong('form_counters', 'form');
@@ -104,7 +96,7 @@ export const forgetForms = deleteAmong('form_counters', 'form');
 /** What is known of each of these forms, by `counterOf`. */
 export async function formCounters(store: Store, forms: readonly string[]): Promise<Map<string, FormCounterRow>> {
   if (forms.length === 0) return new Map();
-  return new Map((await store.select(countersOf(forms))).map((row) => [row.form, row]));
+  return new Map((await countersOf(store, forms)).map((row) => [row.form, row]));
 }
 
 /** Begins to count for those of these forms that are new. */
@@ -121,15 +113,11 @@ export const noteOverflow = query<Omit<FormOverflowRow, 'count'>>(
     on conflict (form) do update set count = form_overflows.count + 1, name = excluded.name`,
 );
 
-const due = query<{ now: number; limit: number }, FormOverflowRow>(
-  (value) =>
-    sql`select * from form_overflows where mail_at <= ${value('now')} order by mail_at limit ${value('limit')}`,
-);
-
 /** Those whose owners are to hear of it now, or that had none more for an hour. */
-export function dueOverflows(store: Store, now: number, limit: number): Promise<FormOverflowRow[]> {
-  return store.select(due({ now, limit }));
-}
+export const dueOverflows = reader(
+  (now: number, limit: number) =>
+    sql<FormOverflowRow>`select * from form_overflows where mail_at <= ${now} order by mail_at limit ${limit}`,
+);
 
 /** The statement that begins the next hour; it touches no row where the count is another one by now. */
 export const restartOverflow = update('form_overflows', ['mail_at', sql`count = 0`], ['form', 'count']);

@@ -1,6 +1,6 @@
 /** Idempotency keys: who began a request, and what it was answered. `status` 0 means that it is still in progress. */
 import { sql } from 'kysely';
-import { deleteFrom, finder, query, update } from './rows.ts';
+import { deleteFrom, finder, query, update } from './statement.ts';
 import type { IdempotencyRow } from './tables.ts';
 
 /**

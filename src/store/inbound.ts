@@ -4,7 +4,18 @@
  */
 import { sql } from 'kysely';
 import { firstId } from '../lib/ids.ts';
-import { countOf, deleteAmong, deleteFrom, finder, insertInto, listed, newestFirst, query, update } from './rows.ts';
+import {
+  countOf,
+  deleteAmong,
+  deleteFrom,
+  finder,
+  insertInto,
+  listed,
+  newestFirst,
+  query,
+  reader,
+  update,
+} from './statement.ts';
 import type { Store } from './store.ts';
 import type { BounceRow, InboundLogRow, InboundRow, MessageRow, RawChunkRow } from './tables.ts';
 
@@ -95,8 +106,9 @@ const stretch = query<
       case when exists (select 1 from raw_chunks where raw_chunks.inbound = inbound.id) then 1 else 0 end as has_raw
     from inbound where id > ${value('after')} and id < ${value('before')} order by id limit ${value('limit')}`,
 );
-const bodiesOf = query<{ messages: string }, Pick<MessageRow, 'id' | 'body'>>(
-  (value, dialect) => sql`select id, body from messages where id in ${listed(value('messages'), dialect)}`,
+const bodiesOf = reader(
+  (messages: readonly string[]) => sql<Pick<MessageRow, 'id' | 'body'>>`select id, body from messages
+    where id in ${listed(messages)}`,
 );
 
 export interface AgedInbound extends Pick<InboundRow, 'id' | 'size'> {
@@ -113,8 +125,7 @@ export async function agedInbound(
 ): Promise<AgedInbound[]> {
   const rows = await store.select(stretch(where));
   const became = new Map(rows.map(({ id, messages }) => [id, JSON.parse(messages) as string[]]));
-  const messages = JSON.stringify([...became.values()].flat());
-  const bodies = new Map((await store.select(bodiesOf({ messages }))).map(({ id, body }) => [id, body]));
+  const bodies = new Map((await bodiesOf(store, [...became.values()].flat())).map(({ id, body }) => [id, body]));
   return rows.map(({ id, size, has_raw }) => {
     const own = (became.get(id) ?? []).flatMap((message) => bodies.get(message) ?? []);
     const kept = own.some((body) => body !== 'dropped') ? 'bodies' : own.length > 0 ? 'records' : 'nothing';
@@ -131,8 +142,9 @@ export const forgetInbound = deleteAmong('inbound', 'id');
 /** The statement that keeps a message that came back to one of our return paths to be read, for the unit that takes it. */
 export const insertBounce = insertInto('bounces');
 
-const due = query<{ now: number }, Pick<BounceRow, 'inbound' | 'message' | 'tries'>>(
-  (value) => sql`select inbound, message, tries from bounces where due <= ${value('now')} order by due limit 10`,
+const due = reader(
+  (now: number) => sql<Pick<BounceRow, 'inbound' | 'message' | 'tries'>>`select inbound, message, tries from bounces
+    where due <= ${now} order by due limit 10`,
 );
 const claim = query<Pick<BounceRow, 'inbound' | 'message' | 'tries'> & { until: number }, BounceRow>(
   (value) => sql`update bounces set tries = tries + 1, due = ${value('until')}
@@ -147,7 +159,7 @@ export async function claimBounce(
   store: Store,
   { now, until }: { readonly now: number; readonly until: number },
 ): Promise<BounceRow | undefined> {
-  for (const next of await store.select(due({ now }))) {
+  for (const next of await due(store, now)) {
     const [{ rows }] = await store.write([claim({ ...next, until })]);
     if (rows[0] !== undefined) return rows[0];
   }

@@ -5,8 +5,7 @@
 import { sql, type RawBuilder } from 'kysely';
 import { unclaimed, unsettled, waiting } from './deliveries.ts';
 import { recomputeDueAmong } from './destinations.ts';
-import { listed, query } from './rows.ts';
-import type { Dialect, Placeholders } from './statement.ts';
+import { listed, query, reader, type Placeholders, type Dialect } from './statement.ts';
 import type { Store } from './store.ts';
 import type { DeliveryRow } from './tables.ts';
 
@@ -73,12 +72,12 @@ function nextAttempt(value: Placeholders<Claim>, dialect: Dialect): RawBuilder<n
 }
 
 /**
- * The statement that says, before anybody is dialled, that the tries of these deliveries (a JSON array of ids) have begun.
+ * The statement that says, before anybody is dialled, that the tries of these deliveries have begun.
  * Returns those of which that is true: the owner still has them, and their tenant is not suspended.
  */
-export const beginDeliveries = query<{ ids: string; owner: string }, Pick<DeliveryRow, 'id' | 'attempts'>>(
-  (value, dialect) => sql`update deliveries set begun = 1
-    where id in ${listed(value('ids'), dialect)} and state = 'sending' and lease_owner = ${value('owner')}
+export const beginDeliveries = query<{ ids: readonly string[]; owner: string }, Pick<DeliveryRow, 'id' | 'attempts'>>(
+  (value) => sql`update deliveries set begun = 1
+    where id in ${listed(value('ids'))} and state = 'sending' and lease_owner = ${value('owner')}
       and not ${tenantIs(sql`suspended = 1`)}
     returning id, attempts`,
 );
@@ -150,7 +149,7 @@ export async function takeBackLeases(store: Store, before: number, at: number): 
     recordInterrupted({ before, at, reply: 'the daemon ended during the try' }),
     takeBackBegun({ before, soon: at + SOON }),
     takeBackUnbegun({ before, at }),
-    recomputeDueAmong(destinations.map(({ destination }) => destination)),
+    recomputeDueAmong({ names: destinations.map(({ destination }) => destination) }),
   ]);
   return destinations.length;
 }
@@ -161,12 +160,9 @@ export const renewLeases = query<{ owner: string; until: number }>(
     where state = 'sending' and ${unsettled} and lease_owner = ${value('owner')}`,
 );
 
-const leased = query<{ owner: string }, Pick<DeliveryRow, 'id' | 'attempts' | 'destination'>>(
-  (value) => sql`select id, attempts, destination from deliveries
-    where state = 'sending' and ${unsettled} and lease_owner = ${value('owner')}`,
-);
-
 /** What this owner has leased. */
-export function leasedTo(store: Store, owner: string): Promise<Pick<DeliveryRow, 'id' | 'attempts' | 'destination'>[]> {
-  return store.select(leased({ owner }));
-}
+export const leasedTo = reader(
+  (owner: string) => sql<Pick<DeliveryRow, 'id' | 'attempts' | 'destination'>>`
+    select id, attempts, destination from deliveries
+    where state = 'sending' and ${unsettled} and lease_owner = ${owner}`,
+);

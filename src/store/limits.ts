@@ -1,8 +1,6 @@
 /** Counts per bucket and slice of time: the memory of the sliding windows. */
 import { sql } from 'kysely';
-import { insertInto, query } from './rows.ts';
-import type { Placeholders } from './statement.ts';
-import type { Store } from './store.ts';
+import { insertInto, lister, query, type Placeholders } from './statement.ts';
 import type { LimitRow } from './tables.ts';
 
 /** The statement that writes what one slice has counted so far. */
@@ -62,6 +60,4 @@ export const slicesOf = query<{ bucket: string; since: number }, Pick<LimitRow, 
 );
 
 /** Every slice that is known, per bucket oldest first. */
-export function allSlices(store: Store): Promise<LimitRow[]> {
-  return store.read.selectFrom('limits').selectAll().orderBy('bucket').orderBy('starts_at').execute();
-}
+export const allSlices = lister('limits', [], sql`order by bucket, starts_at`);

@@ -10,12 +10,12 @@ import {
   deleteFrom,
   finder,
   insertInto,
+  lister,
+  listerAmong,
   query,
-  selectAmong,
-  selectFrom,
   update,
-} from './rows.ts';
-import type { Statement } from './statement.ts';
+  type Statement,
+} from './statement.ts';
 import type { Store } from './store.ts';
 import type { MessageRow } from './tables.ts';
 
@@ -35,11 +35,11 @@ export const updateSource = update('messages', ['source', 'expires_at'], ['id'])
 /** The message with this id, or undefined. */
 export const findMessage = finder('messages', 'id');
 
-const byIds = selectAmong('messages', 'id');
+const byIds = listerAmong('messages', 'id');
 
 /** Those of these messages that there are, by id. */
 export async function findMessages(store: Store, ids: readonly string[]): Promise<Map<string, MessageRow>> {
-  return new Map((await store.select(byIds(ids))).map((row) => [row.id, row]));
+  return new Map((await byIds(store, ids)).map((row) => [row.id, row]));
 }
 
 export interface FinishedMessage {
@@ -84,7 +84,7 @@ function pieces(content: readonly Uint8Array[]): Uint8Array[] {
 }
 
 const insertAttachmentChunk = insertInto('attachment_chunks');
-const attachment = selectFrom('attachment_chunks', ['message', 'position'], 'seq');
+const attachment = lister('attachment_chunks', ['message', 'position'], sql`order by seq`);
 
 /** The statements that keep what is attached to a message that is yet to be rendered, after the one that makes it. */
 export function keepAttachments(message: string, contents: readonly Uint8Array[]): Statement[] {
@@ -98,7 +98,7 @@ export const dropAttachments = deleteFrom('attachment_chunks', 'message');
 
 /** The whole content of one attachment. */
 export async function readAttachment(store: Store, message: string, position: number): Promise<Buffer> {
-  return Buffer.concat((await store.select(attachment({ message, position }))).map(({ bytes }) => bytes));
+  return Buffer.concat((await attachment(store, message, position)).map(({ bytes }) => bytes));
 }
 
 export interface MessageFilter {

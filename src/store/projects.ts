@@ -2,25 +2,32 @@
 import { createHash } from 'node:crypto';
 import { sql } from 'kysely';
 import { newId } from '../lib/ids.ts';
-import { countOf, deleteFrom, finder, insertInto, newestFirst, query, selectFrom, update } from './rows.ts';
-import type { Placeholders, Statement } from './statement.ts';
+import {
+  countOf,
+  deleteFrom,
+  finder,
+  insertInto,
+  lister,
+  newestFirst,
+  query,
+  reader,
+  update,
+  type Placeholders,
+  type Statement,
+} from './statement.ts';
 import type { Store } from './store.ts';
-import type { ProjectFileRow, ProjectRow, RevisionRow } from './tables.ts';
+import type { ProjectRow, RevisionRow } from './tables.ts';
 
 /** A project with the address of its tenant. */
 export type StoredProjectRow = ProjectRow & { readonly email: string };
 
 // The account of a test partition, too.
-const stored = query<object, StoredProjectRow>(
-  () => sql`select projects.*, tenants.email
+/** All projects, the oldest first. */
+export const storedProjects = reader(
+  () => sql<StoredProjectRow>`select projects.*, tenants.email
     from projects join tenants on tenants.id = replace(projects.tenant, ':test', '')
     order by projects.created_at, projects.id`,
 );
-
-/** All projects, the oldest first. */
-export function storedProjects(store: Store): Promise<StoredProjectRow[]> {
-  return store.select(stored({}));
-}
 
 /** The project's row, or undefined. */
 export const findProject = finder('projects', 'tenant', 'slug');
@@ -66,19 +73,14 @@ export const insertProjectFile = insertInto(
 /** The statement that notes whether the file of a project is there. */
 export const setFileMissing = update('projects', ['file_missing'], ['tenant', 'slug', sql`source = 'file'`]);
 
-const loaded = selectFrom('project_files', ['machine']);
-
 /** What this machine loaded last from each of its files. */
-export function loadedFiles(store: Store, machine: string): Promise<ProjectFileRow[]> {
-  return store.select(loaded({ machine }));
-}
-
-const revision = ['id', 'tenant', 'slug', 'file', 'yaml', 'files', 'hash', 'created_at'] as const;
+export const loadedFiles = lister('project_files', ['machine']);
 
 // The same content again is the same revision again.
 const insertRevision = query<RevisionRow, { id: string }>(
-  (value) => sql`insert into config_revisions (${sql.join(revision.map((column) => sql.ref(column)))})
-    values (${sql.join(revision.map((column) => value(column)))})
+  (value) => sql`insert into config_revisions (id, tenant, slug, file, yaml, files, hash, created_at)
+    values (${value('id')}, ${value('tenant')}, ${value('slug')}, ${value('file')}, ${value('yaml')}, ${value('files')},
+      ${value('hash')}, ${value('created_at')})
     on conflict (tenant, slug, hash) do update set created_at = excluded.created_at, file = excluded.file
     returning id`,
 );
@@ -172,15 +174,9 @@ export async function findRevisionOf(
   return found?.tenant === tenant && found.slug === slug ? found : undefined;
 }
 
-const ofProject = query<{ tenant: string; slug: string }, Pick<RevisionRow, 'id' | 'created_at'>>(
-  (value) => sql`select id, created_at from config_revisions
-    where tenant = ${value('tenant')} and slug = ${value('slug')} order by created_at desc, id desc limit 100`,
-);
-
 /** Up to 100 revisions of a project, the latest accepted first. */
-export function revisionsOf(
-  store: Store,
-  { tenant, slug }: { readonly tenant: string; readonly slug: string },
-): Promise<Pick<RevisionRow, 'id' | 'created_at'>[]> {
-  return store.select(ofProject({ tenant, slug }));
-}
+export const revisionsOf = reader(
+  (tenant: string, slug: string) => sql<Pick<RevisionRow, 'id' | 'created_at'>>`
+    select id, created_at from config_revisions
+    where tenant = ${tenant} and slug = ${slug} order by created_at desc, id desc limit 100`,
+);

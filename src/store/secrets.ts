@@ -1,7 +1,7 @@
 /** Secrets that the daemon makes for itself, and tokens of mailed links, of whose values there is only a SHA-256. */
 import { randomBytes } from 'node:crypto';
 import { sql } from 'kysely';
-import { deleteFrom, finder, insertInto, query } from './rows.ts';
+import { deleteFrom, finder, insertInto, query } from './statement.ts';
 import type { Store } from './store.ts';
 
 const insert = insertInto('secrets', sql`on conflict do nothing`);

@@ -1,7 +1,6 @@
 /** What the projects' owners have taught the spam filter: a row for each project that has decided anything. */
 import { sql } from 'kysely';
-import { finder, insertInto, query } from './rows.ts';
-import type { Store } from './store.ts';
+import { finder, insertInto, query, reader } from './statement.ts';
 import type { SpamLearnedRow, SubmissionRow } from './tables.ts';
 
 /** What the project has learned, or undefined. */
@@ -20,15 +19,9 @@ export const updateLearned = query<SpamLearnedRow & { before: number }>(
 /** What of a submission the filter compares with others. */
 export type RecentSubmission = Pick<SubmissionRow, 'id' | 'tenant' | 'form' | 'domain' | 'fields' | 'control'>;
 
-const recent = query<{ after: string; longest: number; limit: number }, RecentSubmission>(
-  (value) => sql`select id, tenant, form, domain, fields, control from submissions
-    where id > ${value('after')} and length(fields) <= ${value('longest')} order by id desc limit ${value('limit')}`,
+/** The newest submissions with ids after this one, the newest first; not those with more than `longest` characters. */
+export const recentSubmissions = reader(
+  (after: string, longest: number, limit: number) => sql<RecentSubmission>`
+    select id, tenant, form, domain, fields, control from submissions
+    where id > ${after} and length(fields) <= ${longest} order by id desc limit ${limit}`,
 );
-
-/** The newest submissions with ids after this one, the newest first. */
-export function recentSubmissions(
-  store: Store,
-  which: { readonly after: string; readonly longest: number; readonly limit: number },
-): Promise<RecentSubmission[]> {
-  return store.select(recent(which));
-}

@@ -14,7 +14,7 @@ import type { Value } from './statement.ts';
 
 /** What the store thread and its clients say to each other: everything of one turn of the event loop crosses together. */
 export type FromClient = Request | { readonly client: MessagePort } | { readonly close: true };
-export type ToClient = { readonly answers: readonly Answer[] } | { readonly ready: true } | { readonly closed: true };
+export type ToClient = { readonly answers: readonly Answer[] } | { readonly ready: true };
 
 interface Request {
   /** New statements, numbered in this order from where the last request ended: their text crosses once, then their number. */
@@ -245,7 +245,6 @@ function close(): void {
   if (waiting.length > 0) commitWaiting();
   database?.close();
   database = undefined;
-  port.postMessage({ closed: true } satisfies ToClient);
   port.close();
   process.exit(0);
 }

@@ -1,12 +1,18 @@
 /** The SQLite store as a thread sees it: reads on its own read-only connection, writes through the store thread. */
 import { once } from 'node:events';
+import { statfsSync } from 'node:fs';
+import { statfs } from 'node:fs/promises';
+import { dirname } from 'node:path';
 import { MessageChannel, Worker, type MessagePort } from 'node:worker_threads';
 import type Database from 'better-sqlite3';
 import { Kysely, SqliteDialect } from 'kysely';
 import { TurnBatch } from '../lib/batch.ts';
+import type { Clock } from '../lib/clock.ts';
+import { errorFields } from '../lib/errors.ts';
+import type { Log } from '../lib/log.ts';
 import { openForReading } from './sqlite-connection.ts';
 import type { Answer, FromClient, Outcome, Prepared, ToClient, UnitCall } from './sqlite-thread.ts';
-import { Compiler, type CompiledStatement, type Definition, type Result, type Statement } from './statement.ts';
+import { createCompiler, type CompiledStatement, type Definition, type Result, type Statement } from './statement.ts';
 import {
   OUTCOME_UNKNOWN,
   StoreError,
@@ -52,7 +58,7 @@ export function connectSqliteStore(path: string, port: MessagePort): Store {
   });
 }
 
-const WRITES_ACCOUNTS = /^(?:insert into|update|delete from) "(?:api_keys|tenants)"/;
+const WRITES_ACCOUNTS = /^(?:insert into|update|delete from) "?(?:api_keys|tenants)\b/;
 /** So many units go to the store thread without waiting for the end of the turn: both threads then work (bench row 1: a fifth). */
 const AT_ONCE = 16;
 
@@ -72,7 +78,7 @@ interface Settle {
 function openClient(path: string, port: MessagePort, end: () => Promise<void>): Store {
   const database = openForReading(path);
   const read = new Kysely<Tables>({ dialect: new SqliteDialect({ database }) });
-  const compiler = new Compiler(read, 'sqlite');
+  const compile = createCompiler(read, 'sqlite');
   const prepared = new Map<string, Database.Statement>();
   const known = new Map<Definition, Known>();
   /** Whoever waits for an answer, by the id of the unit. */
@@ -101,7 +107,7 @@ function openClient(path: string, port: MessagePort, end: () => Promise<void>): 
   function knownOf(definition: Definition): Known {
     const found = known.get(definition);
     if (found !== undefined) return found;
-    const compiled = compiler.compile(definition);
+    const compiled = compile(definition);
     const made = { statement: known.size, compiled, ofAccounts: WRITES_ACCOUNTS.test(compiled.sql) };
     known.set(definition, made);
     define.push({ sql: compiled.sql, parameters: compiled.parameters });
@@ -138,7 +144,7 @@ function openClient(path: string, port: MessagePort, end: () => Promise<void>): 
       });
     },
     select<Row>(statement: Statement<Row>) {
-      const { sql, bind } = compiler.compile(statement.definition);
+      const { sql, bind } = compile(statement.definition);
       let query = prepared.get(sql);
       if (query === undefined) prepared.set(sql, (query = database.prepare(sql)));
       return Promise.resolve(query.all(...bind(statement.values)) as Row[]);
@@ -173,4 +179,45 @@ function failureOf(message: string, code: string): Error {
 
 function asResult(outcome: Outcome): Result {
   return typeof outcome === 'number' ? { rows: [], changes: outcome } : { rows: [...outcome], changes: outcome.length };
+}
+
+/** How long what is known of the disk counts, ms. */
+const FREE_SPACE_MS = 1000;
+
+export interface FreeSpace {
+  /** Whether less than `least` bytes are free, as of a second ago at most while requests come. */
+  below(least: number): boolean;
+}
+
+/**
+ * Watches the file system of `path`, so that below the low-water mark nothing is accepted, before it is really full; on
+ * PostgreSQL there is none of ours to watch.
+ */
+export function watchFreeSpace(path: string | undefined, { clock, log }: { clock: Clock; log: Log }): FreeSpace {
+  if (path === undefined) return { below: () => false };
+  const folder = dirname(path);
+  const first = statfsSync(folder);
+  let free = first.bavail * first.bsize;
+  let asked = clock.monotonic();
+  let asking = false;
+
+  async function ask(): Promise<void> {
+    asking = true;
+    try {
+      const { bavail, bsize } = await statfs(folder);
+      free = bavail * bsize;
+    } catch (error) {
+      log.error('disk.not_known', { folder, ...errorFields(error) });
+    } finally {
+      asked = clock.monotonic();
+      asking = false;
+    }
+  }
+
+  return {
+    below(least) {
+      if (!asking && clock.monotonic() - asked >= FREE_SPACE_MS) void ask();
+      return free < least;
+    },
+  };
 }

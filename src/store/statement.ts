@@ -1,40 +1,27 @@
 /**
- * Statements that are built with Kysely once and bound many times: compiling a query costs more than running it, so a
- * hot path compiles it at its first use and from then on only fills in the values.
+ * Statements: in SQL, or of a table and its columns alone; and what lists of all kinds share. Compiling a statement costs
+ * more than running it: that is done at its first use, and from then on only its values are filled in.
  */
 import {
-  OperationNodeTransformer,
-  ValueListNode,
-  ValueNode,
+  sql,
   type CompiledQuery,
+  type Insertable,
   type Kysely,
-  type KyselyPlugin,
-  type PluginTransformQueryArgs,
-  type PluginTransformResultArgs,
-  type PrimitiveValueListNode,
-  type QueryResult,
-  type RootOperationNode,
-  type UnknownRow,
+  type RawBuilder,
+  type SelectQueryBuilder,
 } from 'kysely';
 import type { Tables } from './tables.ts';
 
 export type Dialect = 'sqlite' | 'postgres';
 export type Value = string | number | null | Uint8Array;
 
-interface Compilable<Row> {
-  compile(): CompiledQuery<Row>;
-}
-
-/** Stands in for a value while a statement is built. */
-export type Placeholders<Values> = <Name extends keyof Values & string>(name: Name) => Values[Name];
-
-export interface Definition<Row = unknown> {
-  readonly compile: (db: Kysely<Tables>, dialect: Dialect) => CompiledQuery<Row>;
-}
+/** What builds a statement in the words of a database, with placeholders for its values. */
+export type Definition<Row = unknown> = (dialect: Dialect) => RawBuilder<Row>;
 
 /** A definition with its values; part of a unit. */
 export interface Statement<Row = unknown> {
   readonly definition: Definition<Row>;
+  /** By the names of their placeholders. */
   readonly values: object;
   /** The unit fails with `UnmetError` unless the statement touches exactly this many rows. */
   readonly expect?: number | undefined;
@@ -46,97 +33,211 @@ export interface Result<Row = unknown> {
   readonly changes: number;
 }
 
+/** Stands in for a value while a statement is built. */
 class Placeholder {
   readonly name: string;
-  constructor(name: string) {
+  readonly dialect: Dialect;
+  constructor(name: string, dialect: Dialect) {
     this.name = name;
+    this.dialect = dialect;
   }
-}
-
-/** A statement as a function of its values: `define<{ id: string }>()((db, value) => db.deleteFrom('x').where('id', '=', value('id')))`. */
-export function define<Values extends object>() {
-  return <Row>(
-    build: (db: Kysely<Tables>, value: Placeholders<Values>, dialect: Dialect) => Compilable<Row>,
-  ): ((values: Values, expect?: number) => Statement<Row>) => {
-    const definition: Definition<Row> = {
-      compile: (db, dialect) => build(db, placeholder as unknown as Placeholders<Values>, dialect).compile(),
-    };
-    return (values, expect) => ({ definition, values, expect });
-  };
-}
-
-function placeholder(name: string): Placeholder {
-  return new Placeholder(name);
 }
 
 export interface CompiledStatement {
   readonly sql: string;
   /** How many it has. */
   readonly parameters: number;
-  /** The parameters for these values, in the order of their placeholders. */
+  /** The parameters for these values, in the order of their placeholders. Of a list they are its JSON. */
   bind(values: object): Value[];
 }
 
 /** Compiles each definition once for one dialect; the cache lives as long as the store that owns it. */
-export class Compiler {
-  readonly #db: Kysely<Tables>;
-  readonly #dialect: Dialect;
-  readonly #compiled = new WeakMap<Definition, CompiledStatement>();
-
-  constructor(db: Kysely<Tables>, dialect: Dialect) {
-    this.#db = dialect === 'sqlite' ? db.withPlugin(new LiteralConstants()) : db;
-    this.#dialect = dialect;
-  }
-
-  compile(definition: Definition): CompiledStatement {
-    let compiled = this.#compiled.get(definition);
-    if (compiled === undefined) {
-      compiled = compiledStatement(definition.compile(this.#db, this.#dialect));
-      this.#compiled.set(definition, compiled);
-    }
+export function createCompiler(db: Kysely<Tables>, dialect: Dialect): (definition: Definition) => CompiledStatement {
+  const known = new WeakMap<Definition, CompiledStatement>();
+  return (definition) => {
+    let compiled = known.get(definition);
+    if (compiled === undefined) known.set(definition, (compiled = compile(definition(dialect).compile(db))));
     return compiled;
-  }
+  };
 }
 
-function compiledStatement({ sql, parameters }: CompiledQuery): CompiledStatement {
+function compile({ sql: text, parameters }: CompiledQuery): CompiledStatement {
   return {
-    sql,
+    sql: text,
     parameters: parameters.length,
     bind(values) {
-      const given = values as Record<string, Value>;
+      const given = values as Record<string, Value | readonly string[]>;
       return parameters.map((parameter) => {
         if (!(parameter instanceof Placeholder)) return parameter as Value;
         const value = given[parameter.name];
-        if (value === undefined) throw new TypeError(`no value for ${parameter.name} in: ${sql}`);
-        return value;
+        if (value === undefined) throw new TypeError(`no value for ${parameter.name} in: ${text}`);
+        return isList(value) ? JSON.stringify(value) : value;
       });
     },
   };
 }
 
-/**
- * Writes constants into the SQL text and leaves the placeholders as parameters: SQLite uses a partial index only where the
- * text itself implies the index's condition (https://sqlite.org/partialindex.html).
- */
-class LiteralConstants extends OperationNodeTransformer implements KyselyPlugin {
-  transformQuery({ node }: PluginTransformQueryArgs): RootOperationNode {
-    return this.transformNode(node);
-  }
-
-  transformResult({ result }: PluginTransformResultArgs): Promise<QueryResult<UnknownRow>> {
-    return Promise.resolve(result);
-  }
-
-  protected override transformValue(node: ValueNode): ValueNode {
-    return literal(node.value);
-  }
-
-  protected override transformPrimitiveValueList({ values }: PrimitiveValueListNode): PrimitiveValueListNode {
-    // The compiler takes either kind of list; the type of this method knows one alone.
-    return ValueListNode.create(values.map(literal)) as unknown as PrimitiveValueListNode;
-  }
+function isList(value: Value | readonly string[]): value is readonly string[] {
+  return Array.isArray(value);
 }
 
-function literal(value: unknown): ValueNode {
-  return value instanceof Placeholder ? ValueNode.create(value) : ValueNode.createImmediate(value);
+type Table = keyof Tables;
+type Column<T extends Table> = keyof Tables[T] & string;
+/** A column that gets, or has, the value of its name; or an assignment or a condition in SQL. */
+type Part<T extends Table> = Column<T> | RawBuilder<unknown>;
+type Values<T extends Table, P extends Part<T>> = Pick<Tables[T], Extract<P, Column<T>>>;
+/** What runs queries: a store. */
+interface Reader {
+  select<Row>(statement: Statement<Row>): Promise<Row[]>;
+}
+
+/** Names a value of the statement that is built. */
+export type Placeholders<Given> = <Name extends keyof Given & string>(name: Name) => Given[Name];
+
+/** A statement in SQL as a function of its values, compiled once. */
+export function query<Given extends object, Row = never>(
+  build: (value: Placeholders<Given>, dialect: Dialect) => RawBuilder<Row>,
+): (values: Given, expect?: number) => Statement<Row> {
+  function definition(dialect: Dialect): RawBuilder<Row> {
+    return build(((name: string) => new Placeholder(name, dialect)) as unknown as Placeholders<Given>, dialect);
+  }
+  return (values, expect) => ({ definition, values, expect });
+}
+
+/** A query in SQL as a function of the store and its values, compiled once: what it is built with are placeholders. */
+export function reader<Given extends readonly unknown[], Row>(
+  build: (...values: Given) => RawBuilder<Row>,
+): (store: Reader, ...values: Given) => Promise<Row[]> {
+  function definition(dialect: Dialect): RawBuilder<Row> {
+    const given = Array.from({ length: build.length }, (_, i) => new Placeholder(String(i), dialect));
+    return build(...(given as unknown as Given));
+  }
+  return (store, ...values) => store.select({ definition, values });
+}
+
+/** The same where the names of the values are known to its caller alone. */
+function queryOf<Row>(build: (value: (name: string) => unknown, dialect: Dialect) => RawBuilder<Row>) {
+  return query<Record<string, unknown>, Row>(build) as (values: object, expect?: number) => Statement<Row>;
+}
+
+/** The statement that inserts a row, in the columns that it names; `onConflict` says what happens where it is there already. */
+export function insertInto<T extends Table>(
+  table: T,
+  onConflict = sql``,
+): <R extends Insertable<Tables[T]>>(
+  row: R & Record<Exclude<keyof R, Column<T>>, never>,
+  expect?: number,
+) => Statement<never> {
+  const statements = new Map<string, (row: object, expect?: number) => Statement<never>>();
+  return (row, expect) => {
+    const columns = Object.keys(row);
+    const key = columns.join();
+    let statement = statements.get(key);
+    if (statement === undefined) {
+      const names = sql.join(columns.map((column) => sql.ref(column)));
+      statement = queryOf(
+        (value) =>
+          sql`insert into ${sql.table(table)} (${names}) values (${sql.join(columns.map((column) => value(column)))}) ${onConflict}`,
+      );
+      statements.set(key, statement);
+    }
+    return statement(row, expect);
+  };
+}
+
+/** The statement that sets columns of the rows with these values. */
+export function update<T extends Table, S extends Part<T>, W extends Part<T>>(
+  table: T,
+  set: readonly S[],
+  where: readonly W[],
+): (values: Values<T, S> & Values<T, W>, expect?: number) => Statement<never> {
+  return queryOf(
+    (value) => sql`update ${sql.table(table)} set ${equal(set, value, ', ')} where ${equal(where, value)}`,
+  );
+}
+
+/** The statement that deletes the rows with these values. */
+export function deleteFrom<T extends Table, const W extends readonly Part<T>[]>(
+  table: T,
+  ...where: W
+): (values: Values<T, W[number]>, expect?: number) => Statement<never> {
+  return queryOf((value) => sql`delete from ${sql.table(table)} where ${equal(where, value)}`);
+}
+
+/**
+ * A function that lists the rows with these values, which it takes in the order of their columns; `rest` is what follows in
+ * the query.
+ */
+export function lister<T extends Table, const C extends readonly Column<T>[]>(table: T, columns: C, rest = sql``) {
+  const where = columns.length === 0 ? sql`` : sql`where `;
+  const list = queryOf(
+    (value) => sql<Tables[T]>`select * from ${sql.table(table)} ${where}${equal(columns, value)} ${rest}`,
+  );
+  return (store: Reader, ...values: { -readonly [K in keyof C]: Tables[T][C[K]] }): Promise<Tables[T][]> =>
+    store.select(list(Object.fromEntries(columns.map((column, i) => [column, values[i]]))));
+}
+
+/** A function that finds the one row with these values. */
+export function finder<T extends Table, const C extends readonly Column<T>[]>(table: T, ...columns: C) {
+  const list = lister(table, columns);
+  return async (
+    store: Reader,
+    ...values: { -readonly [K in keyof C]: Tables[T][C[K]] }
+  ): Promise<Tables[T] | undefined> => (await list(store, ...values))[0];
+}
+
+function equal(parts: readonly (string | RawBuilder<unknown>)[], value: (name: string) => unknown, by = ' and ') {
+  const each = parts.map((part) => (typeof part === 'string' ? sql`${sql.ref(part)} = ${value(part)}` : part));
+  return sql.join(each, sql.raw(by));
+}
+
+/** A function that lists the rows in which the column has one of these values. */
+export function listerAmong<T extends Table>(
+  table: T,
+  column: Column<T>,
+  orderBy = column,
+): (store: Reader, ids: readonly string[]) => Promise<Tables[T][]> {
+  return reader(
+    (ids: readonly string[]) =>
+      sql<
+        Tables[T]
+      >`select * from ${sql.table(table)} where ${sql.ref(column)} in ${listed(ids)} order by ${sql.ref(orderBy)}`,
+  );
+}
+
+/** The statement that deletes the rows in which the column has one of these values. */
+export function deleteAmong(table: Table, column: string): (ids: readonly string[]) => Statement<never> {
+  const among = query<{ ids: readonly string[] }>(
+    (value) => sql`delete from ${sql.table(table)} where ${sql.ref(column)} in ${listed(value('ids'))}`,
+  );
+  return (ids) => among({ ids });
+}
+
+/**
+ * The texts of a list that is a value of the statement, for `in`: bound as JSON, a list of any length is one parameter, so
+ * that a statement which takes one is compiled once. The two databases call it differently.
+ */
+export function listed(list: readonly string[]): RawBuilder<string> {
+  const { dialect } = list as unknown as Placeholder;
+  return dialect === 'sqlite'
+    ? sql`(select value from json_each(${list}))`
+    : sql`(select value from json_array_elements_text(${list}::json) as list(value))`;
+}
+
+/** How many rows the query has. */
+export async function countOf<T extends Table>(rows: SelectQueryBuilder<Tables, T, object>): Promise<number> {
+  const { count } = await rows.select(sql<number>`count(*)`.as('count')).executeTakeFirstOrThrow();
+  return count;
+}
+
+/** Up to `limit` rows of the query, newest first, older than `before`. */
+export function newestFirst<T extends Table, Row>(
+  rows: SelectQueryBuilder<Tables, T, Row>,
+  { before, limit }: { readonly before?: string | undefined; readonly limit: number },
+): Promise<Row[]> {
+  const page = before === undefined ? rows : rows.where(sql<boolean>`id < ${before}`);
+  return page
+    .orderBy(sql`id`, 'desc')
+    .limit(limit)
+    .execute();
 }

@@ -1,9 +1,9 @@
 /** Submissions as lists: newest first, page by page, and found by what is written in them. */
 import { sql, type RawBuilder, type SelectQueryBuilder } from 'kysely';
 import { accountOf, firstId } from '../lib/ids.ts';
-import { countOf, listed, newestFirst, query, selectAmong } from './rows.ts';
+import { countOf, listed, listerAmong, newestFirst, reader } from './statement.ts';
 import type { Store } from './store.ts';
-import type { DeliveryRow, DeliveryState, FileRow, MessageKind, MessageRow, SubmissionRow, Tables } from './tables.ts';
+import type { DeliveryRow, FileRow, MessageRow, SubmissionRow, Tables } from './tables.ts';
 
 export interface SubmissionFilter {
   readonly tenant: string;
@@ -18,22 +18,15 @@ export interface SubmissionFilter {
   readonly text?: string | undefined;
 }
 
-export interface SubmissionPage {
-  /** Newest first, at most as many as were asked for. */
-  readonly rows: readonly SubmissionRow[];
-  /** `before` of the next page; null after the last. */
-  readonly next: string | null;
-}
-
 /** So many submissions are searched at a time, so that no search keeps the daemon busy for long. */
 export const SEARCHED = 2000;
 
-/** One page. With `text` it may hold few or none although there are more: `next` goes on where the search ended. */
+/** One page; `next` is `before` of the next one, null after the last. With `text` it may hold few or none although there are more: `next` goes on where the search ended. */
 export async function listSubmissions(
   store: Store,
   filter: SubmissionFilter,
   { before, limit }: { readonly before?: string | undefined; readonly limit: number },
-): Promise<SubmissionPage> {
+): Promise<{ readonly rows: readonly SubmissionRow[]; readonly next: string | null }> {
   const { text } = filter;
   const most = text === undefined ? limit + 1 : SEARCHED;
   const ids = await newest(store, filter, { before, limit: most });
@@ -95,10 +88,7 @@ async function rowsOf(
   { text, limit }: { readonly text: string | undefined; readonly limit: number },
 ): Promise<SubmissionRow[]> {
   if (ids.length === 0) return [];
-  let rows = store.read
-    .selectFrom('submissions')
-    .selectAll()
-    .where('id', 'in', listed(JSON.stringify(ids), store.dialect));
+  let rows = store.read.selectFrom('submissions').selectAll().where('id', 'in', ids);
   if (text !== undefined) rows = rows.where((eb) => eb.or(patternsOf(text).map((each) => holds(each, store))));
   return rows.orderBy('id', 'desc').limit(limit).execute();
 }
@@ -119,19 +109,19 @@ function patternsOf(text: string): string[] {
   });
 }
 
-const files = selectAmong('submission_files', 'submission', 'position');
-const messages = query<{ ids: string }, Pick<MessageRow, 'id' | 'submission'>>(
-  (value, dialect) => sql`select id, submission from messages
-    where submission in ${listed(value('ids'), dialect)} order by id`,
+const files = listerAmong('submission_files', 'submission', 'position');
+const messages = reader(
+  (ids: readonly string[]) => sql<Pick<MessageRow, 'id' | 'submission'>>`select id, submission from messages
+    where submission in ${listed(ids)} order by id`,
 );
 
-const notified = query<
-  { ids: string },
-  Pick<MessageRow, 'submission'> & Pick<DeliveryRow, 'message' | 'recipient' | 'state'>
->(
-  (value, dialect) => sql`select messages.submission, deliveries.message, deliveries.recipient, deliveries.state
+type Notified = Pick<MessageRow, 'submission'> & Pick<DeliveryRow, 'message' | 'recipient' | 'state'>;
+
+const notified = reader(
+  (ids: readonly string[]) => sql<Notified>`
+    select messages.submission, deliveries.message, deliveries.recipient, deliveries.state
     from messages join deliveries on deliveries.message = messages.id
-    where messages.submission in ${listed(value('ids'), dialect)} and messages.kind = 'notification'
+    where messages.submission in ${listed(ids)} and messages.kind = 'notification'
     order by messages.id, deliveries.recipient`,
 );
 
@@ -145,12 +135,11 @@ export interface SubmissionParts {
 
 /** The files and messages of these submissions, by the submission's id. */
 export async function partsOf(store: Store, rows: readonly SubmissionRow[]): Promise<(id: string) => SubmissionParts> {
-  const list = rows.map(({ id }) => id);
-  const ids = JSON.stringify(list);
+  const ids = rows.map(({ id }) => id);
   const [ofFiles, ofMessages, ofDeliveries] = await Promise.all([
-    store.select(files(list)),
-    store.select(messages({ ids })),
-    store.select(notified({ ids })),
+    files(store, ids),
+    messages(store, ids),
+    notified(store, ids),
   ]);
   const deliveriesBy = Map.groupBy(ofDeliveries, ({ submission }) => submission);
   const filesBy = Map.groupBy(ofFiles, ({ submission }) => submission);
@@ -162,20 +151,12 @@ export async function partsOf(store: Store, rows: readonly SubmissionRow[]): Pro
   });
 }
 
-export interface SubmissionDelivery {
-  readonly id: string;
-  readonly kind: MessageKind;
-  readonly destination: string;
-  readonly state: DeliveryState;
-}
-
-const deliveries = query<{ submission: string }, SubmissionDelivery>(
-  (value) => sql`select messages.kind, deliveries.id, deliveries.destination, deliveries.state
-    from messages join deliveries on deliveries.message = messages.id
-    where messages.submission = ${value('submission')} order by deliveries.id`,
-);
+type SubmissionDelivery = Pick<MessageRow, 'kind'> & Pick<DeliveryRow, 'id' | 'destination' | 'state'>;
 
 /** Every delivery of the mail that tells of a submission. */
-export function deliveriesOfSubmission(store: Store, submission: string): Promise<SubmissionDelivery[]> {
-  return store.select(deliveries({ submission }));
-}
+export const deliveriesOfSubmission = reader(
+  (submission: string) => sql<SubmissionDelivery>`
+    select messages.kind, deliveries.id, deliveries.destination, deliveries.state
+    from messages join deliveries on deliveries.message = messages.id
+    where messages.submission = ${submission} order by deliveries.id`,
+);

@@ -1,13 +1,14 @@
 /**
  * What visitors sent, accepted or kept as spam, and how often each form was used. Uploaded files lie in pieces of at most
  * 256 KiB: those of a large file are written while it still comes in, before there is a submission; the row that names the
- * file comes with the submission. Pieces without one are orphans.
+ * file comes with the submission. Pieces without one are orphans. A submission that is old enough goes only when all mail
+ * about it is settled and every active webhook has been told of it. Whether its mail is settled is asked again in the unit
+ * that removes it, so that a mail which is asked for meanwhile keeps what it is made of.
  */
 import { sql } from 'kysely';
-import { deleteFrom, finder, insertInto, listed, query, selectFrom, update } from './rows.ts';
-import type { Statement } from './statement.ts';
+import { deleteFrom, finder, insertInto, listed, lister, query, reader, update, type Statement } from './statement.ts';
 import type { Store } from './store.ts';
-import type { DomainStatus, FileChunkRow, FileRow, SubmissionRow } from './tables.ts';
+import type { DomainStatus, FileChunkRow, SubmissionRow } from './tables.ts';
 
 /** The statement that keeps a submission. */
 export const insertSubmission = insertInto('submissions');
@@ -34,45 +35,10 @@ export const markSubmission = query<Pick<SubmissionRow, 'id' | 'status'>>(
 /** The statement that changes nothing: with `expect` 1 its unit fails where the submission is gone, and nobody removes it before. */
 export const keepSubmission = update('submissions', [sql`status = status`], ['id']);
 
-const removeChunks = query<{ id: string }>(
-  (value) => sql`delete from file_chunks
-    where file in (select id from submission_files where submission = ${value('id')})`,
-);
-const removeBodies = query<{ id: string }>(
-  (value) => sql`delete from message_chunks
-    where message in (select id from messages where submission = ${value('id')})`,
-);
-const dropBodies = query<{ id: string }>(
-  (value) => sql`update messages set body = 'dropped' where submission = ${value('id')}`,
-);
-
 /** Whether all mail about the submission of the surrounding statement is settled. */
-export const isSettled = sql<boolean>`not exists (
+const isSettled = sql<boolean>`not exists (
   select 1 from messages join deliveries on deliveries.message = messages.id
   where messages.submission = submissions.id and deliveries.state in ('queued', 'sending', 'deferred'))`;
-
-/** Its files' rows go with it. */
-const removeSettled = deleteFrom('submissions', 'id', isSettled);
-
-/**
- * The statement that keeps these submissions for this unit. On SQLite units come one after another; on PostgreSQL what
- * locks their rows is waited for and then seen.
- */
-export const lockSubmissions = query<{ ids: string }>(
-  (value, dialect) => sql`select id from submissions where id in ${listed(value('ids'), dialect)} order by id
-    ${dialect === 'postgres' ? sql`for update` : sql``}`,
-);
-
-/** The unit that removes a submission, its files and the bodies of its mail; unmet where it is gone or its mail is on its way. */
-export function removeSubmission(id: string): Statement[] {
-  return [
-    lockSubmissions({ ids: JSON.stringify([id]) }),
-    removeChunks({ id }),
-    removeBodies({ id }),
-    dropBodies({ id }),
-    removeSettled({ id }, 1),
-  ];
-}
 
 /** A submission and what else decides about its mail. */
 export interface SubmissionToMail extends SubmissionRow {
@@ -82,20 +48,20 @@ export interface SubmissionToMail extends SubmissionRow {
   domain_status: DomainStatus | null;
 }
 
-const toMail = query<{ id: string }, SubmissionToMail>(
-  (value) => sql`select submissions.*,
-      case when exists (select 1 from submission_files where submission = submissions.id) then 1 else 0 end as has_files,
-      (select status from domains
-        where domains.tenant = submissions.tenant and domains.name = submissions.domain) as domain_status
-    from submissions where id = ${value('id')}`,
-);
-
 /** The submission with this id, or undefined. */
 export const findSubmission = finder('submissions', 'id');
 
+const toMail = reader(
+  (id: string) => sql<SubmissionToMail>`select submissions.*,
+      case when exists (select 1 from submission_files where submission = submissions.id) then 1 else 0 end as has_files,
+      (select status from domains
+        where domains.tenant = submissions.tenant and domains.name = submissions.domain) as domain_status
+    from submissions where id = ${id}`,
+);
+
 /** The same in one look, which is made for each mail. */
 export async function submissionToMail(store: Store, id: string): Promise<SubmissionToMail | undefined> {
-  return (await store.select(toMail({ id })))[0];
+  return (await toMail(store, id))[0];
 }
 
 const counter = finder('form_counters', 'form');
@@ -115,7 +81,7 @@ export const insertFileChunk = insertInto('file_chunks');
 export const deleteFileChunks = deleteFrom('file_chunks', 'file');
 
 /** As a condition: there is no row that names the file of these pieces. */
-export const isOrphan = sql<boolean>`not exists (select 1 from submission_files where submission_files.id = file_chunks.file)`;
+const isOrphan = sql<boolean>`not exists (select 1 from submission_files where submission_files.id = file_chunks.file)`;
 
 /** The statement that drops pieces written from `since` until before `before` whose submission never came. */
 export const deleteOrphans = query<{ since: number; before: number }>(
@@ -123,14 +89,11 @@ export const deleteOrphans = query<{ since: number; before: number }>(
     where created_at >= ${value('since')} and created_at < ${value('before')} and ${isOrphan}`,
 );
 
-const ofSubmission = selectFrom('submission_files', ['submission'], 'position');
-const chunksOf = selectFrom('file_chunks', ['file'], 'seq');
+const chunksOf = lister('file_chunks', ['file'], sql`order by seq`);
 const chunk = finder('file_chunks', 'file', 'seq');
 
 /** The files of a submission, in the order sent. */
-export function filesOf(store: Store, submission: string): Promise<FileRow[]> {
-  return store.select(ofSubmission({ submission }));
-}
+export const filesOf = lister('submission_files', ['submission'], sql`order by position`);
 
 /** The content of a file piece by piece, one of them in memory at a time. */
 export async function* chunksOfFile(store: Store, file: string): AsyncGenerator<Uint8Array> {
@@ -140,5 +103,139 @@ export async function* chunksOfFile(store: Store, file: string): AsyncGenerator<
 
 /** The whole content of a file. */
 export async function readFile(store: Store, file: string): Promise<Buffer> {
-  return Buffer.concat((await store.select(chunksOf({ file }))).map(({ bytes }) => bytes));
+  return Buffer.concat((await chunksOf(store, file)).map(({ bytes }) => bytes));
+}
+
+/** A form that has submissions, of one tenant. */
+export interface Shelf {
+  readonly tenant: string;
+  readonly form: string;
+}
+
+const nextShelf = reader(
+  (tenant: string, form: string) => sql<Shelf>`select tenant, form from submissions
+    where (tenant, form) > (${tenant}, ${form}) order by tenant, form limit 1`,
+);
+
+/** The shelf after this one; undefined after the last. */
+export async function shelfAfter(store: Store, { tenant, form }: Shelf): Promise<Shelf | undefined> {
+  return (await nextShelf(store, tenant, form))[0];
+}
+
+const hasArrived = sql`exists (
+  select 1 from messages join deliveries on deliveries.message = messages.id
+  where messages.submission = submissions.id and messages.kind = 'notification'
+    and deliveries.state in ('delivered', 'captured'))`;
+
+/** Events are found a while after they were recorded (events/webhooks), and posted a while after that. */
+const isTold = sql`not exists (
+  select 1 from webhooks
+  where webhooks.tenant = submissions.tenant and webhooks.status = 'active' and (
+    webhooks.cursor <= submissions.created_at + 120000
+    or exists (
+      select 1 from events join deliveries on deliveries.event = events.id
+      where events.tenant = submissions.tenant and events.created_at = submissions.created_at
+        and events.submission = submissions.id
+        and deliveries.webhook = webhooks.id and deliveries.settled_at is null)))`;
+
+const old = query<Shelf & { after: string; before: string; unreached: string; limit: number }, { id: string }>(
+  (value) => sql`select id from submissions
+    where tenant = ${value('tenant')} and form = ${value('form')}
+      and id > ${value('after')} and id < ${value('before')} and (id < ${value('unreached')} or ${hasArrived})
+      and ${isSettled} and ${isTold}
+    order by id limit ${value('limit')}`,
+);
+const sizes = reader(
+  (ids: readonly string[]) => sql<{ submission: string; file: string | null; size: number }>`
+    select submission, id as file, size from submission_files where submission in ${listed(ids)}
+    union all select submission, null, size from messages where submission in ${listed(ids)} and body <> 'dropped'`,
+);
+
+export interface OldSubmission {
+  readonly id: string;
+  readonly files: readonly string[];
+  /** Of its files and of the bodies of its mail. */
+  readonly bytes: number;
+}
+
+export interface OldOnes extends Shelf {
+  /** Only those behind this one. */
+  readonly after: string;
+  /** Only those before this id; and of those that no recipient got, only those before `unreached`. */
+  readonly before: string;
+  readonly unreached: string;
+  readonly limit: number;
+}
+
+/** Submissions of the shelf that may go, oldest first. */
+export async function oldSubmissions(store: Store, which: OldOnes): Promise<OldSubmission[]> {
+  const rows = await store.select(old(which));
+  if (rows.length === 0) return [];
+  const parts = Map.groupBy(
+    await sizes(
+      store,
+      rows.map(({ id }) => id),
+    ),
+    ({ submission }) => submission,
+  );
+  return rows.map(({ id }) => {
+    const own = parts.get(id) ?? [];
+    const bytes = own.reduce((sum, { size }) => sum + size, 0);
+    return { id, files: own.flatMap(({ file }) => file ?? []), bytes };
+  });
+}
+
+/**
+ * The statement that keeps these submissions for this unit. On SQLite units come one after another; on PostgreSQL what
+ * locks their rows is waited for and then seen.
+ */
+const lockSubmissions = query<{ ids: readonly string[] }>(
+  (value, dialect) => sql`select id from submissions where id in ${listed(value('ids'))} order by id
+    ${dialect === 'postgres' ? sql`for update` : sql``}`,
+);
+
+/** The rows of their files go with them. */
+const removeSettled = query<{ ids: readonly string[] }>(
+  (value) => sql`delete from submissions where id in ${listed(value('ids'))} and ${isSettled}`,
+);
+const removeFiles = query<{ files: readonly string[] }>(
+  (value) => sql`delete from file_chunks where file in ${listed(value('files'))} and ${isOrphan}`,
+);
+const isGone = sql`not exists (select 1 from submissions where submissions.id = messages.submission)`;
+const removeBodies = query<{ ids: readonly string[] }>(
+  (value) => sql`delete from message_chunks where message in (
+    select id from messages where submission in ${listed(value('ids'))} and ${isGone})`,
+);
+const dropBodies = query<{ ids: readonly string[] }>(
+  (value) => sql`update messages set body = 'dropped'
+    where submission in ${listed(value('ids'))} and body <> 'dropped' and ${isGone}`,
+);
+
+/** The unit that removes those of these submissions whose mail is settled still, their files and the bodies of their mail. */
+export function removeOldSubmissions(those: readonly OldSubmission[]): Statement[] {
+  const ids = those.map(({ id }) => id);
+  return [
+    lockSubmissions({ ids }),
+    removeSettled({ ids }),
+    removeFiles({ files: those.flatMap((each) => each.files) }),
+    removeBodies({ ids }),
+    dropBodies({ ids }),
+  ];
+}
+
+const removeFilesOf = query<{ id: string }>(
+  (value) => sql`delete from file_chunks
+    where file in (select id from submission_files where submission = ${value('id')})`,
+);
+
+/** The unit that removes a submission, its files and the bodies of its mail; unmet where it is gone or its mail is on its way. */
+export function removeSubmission(id: string): Statement[] {
+  const ids = [id];
+  return [
+    lockSubmissions({ ids }),
+    removeFilesOf({ id }),
+    removeSettled({ ids }, 1),
+    removeBodies({ ids }),
+    dropBodies({ ids }),
+  ];
 }

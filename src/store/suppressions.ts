@@ -1,14 +1,13 @@
 /** Addresses that a tenant's mail is no longer sent to: they bounced, complained, or somebody put them here. All are in lower case. */
 import { sql } from 'kysely';
-import { countOf, deleteFrom, finder, insertInto, selectFrom } from './rows.ts';
-import type { Statement } from './statement.ts';
+import { countOf, deleteFrom, finder, insertInto, lister, type Statement } from './statement.ts';
 import type { Store } from './store.ts';
 import type { SuppressionRow } from './tables.ts';
 
 const insert = insertInto('suppressions', sql`on conflict do nothing`);
 const remove = deleteFrom('suppressions', 'tenant', 'address');
 const one = finder('suppressions', 'tenant', 'address');
-const ofAddress = selectFrom('suppressions', ['address'], 'tenant');
+const ofAddress = lister('suppressions', ['address'], sql`order by tenant`);
 
 /** The statement that suppresses the address for this tenant. */
 export function suppress(suppression: SuppressionRow): Statement {
@@ -32,7 +31,7 @@ export function findSuppression(store: Store, tenant: string, address: string): 
 
 /** On whose lists the address is. */
 export function suppressionsOf(store: Store, address: string): Promise<SuppressionRow[]> {
-  return store.select(ofAddress({ address: address.toLowerCase() }));
+  return ofAddress(store, address.toLowerCase());
 }
 
 /** The tenant's list by address, those after `after` where it is given. */

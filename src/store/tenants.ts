@@ -1,11 +1,18 @@
 /** Tenants: who owns projects, keys and mail. */
 import { sql } from 'kysely';
-import { countOf, finder, insertInto, newestFirst, query, selectAmong, update } from './rows.ts';
-import type { Statement } from './statement.ts';
+import {
+  countOf,
+  finder,
+  insertInto,
+  lister,
+  listerAmong,
+  newestFirst,
+  query,
+  update,
+  type Statement,
+} from './statement.ts';
 import type { Store } from './store.ts';
 import type { TenantRow } from './tables.ts';
-
-const TENANTS = sql.table('tenants');
 
 /** The operator's tenant, which owns the projects of files. */
 export const OPERATOR = 'ten_operator';
@@ -40,38 +47,41 @@ export interface TenantChange {
   readonly trusted?: boolean | undefined;
 }
 
-const setPlan = update('tenants', ['plan'], ['id']);
-const setRequestsPerHour = update('tenants', ['requests_per_hour'], ['id']);
-const setMessagesPerHour = update('tenants', ['messages_per_hour'], ['id']);
-const setMessagesPerDay = update('tenants', ['messages_per_day'], ['id']);
-const setSuspended = update('tenants', ['suspended'], ['id']);
-const setTrusted = update('tenants', ['trusted'], ['id']);
+const CHANGEABLE = [
+  'plan',
+  'requests_per_hour',
+  'messages_per_hour',
+  'messages_per_day',
+  'suspended',
+  'trusted',
+] as const;
+const setters = CHANGEABLE.map((column) => {
+  const set = query<{ id: string; to: string | number | null }>(
+    (value) => sql`update tenants set ${sql.ref(column)} = ${value('to')} where id = ${value('id')}`,
+  );
+  return { column, set };
+});
 
 /** The statements that change it, none where nothing is named; their unit fails with UnmetError where there is no such tenant. */
 export function changeTenant(id: string, change: TenantChange): Statement[] {
-  const { plan, requests_per_hour, messages_per_hour, messages_per_day, suspended, trusted } = change;
-  return [
-    ...(plan === undefined ? [] : [setPlan({ id, plan }, 1)]),
-    ...(requests_per_hour === undefined ? [] : [setRequestsPerHour({ id, requests_per_hour }, 1)]),
-    ...(messages_per_hour === undefined ? [] : [setMessagesPerHour({ id, messages_per_hour }, 1)]),
-    ...(messages_per_day === undefined ? [] : [setMessagesPerDay({ id, messages_per_day }, 1)]),
-    ...(suspended === undefined ? [] : [setSuspended({ id, suspended: suspended ? 1 : 0 }, 1)]),
-    ...(trusted === undefined ? [] : [setTrusted({ id, trusted: trusted ? 1 : 0 }, 1)]),
-  ];
+  return setters.flatMap(({ column, set }) => {
+    const to = change[column];
+    return to === undefined ? [] : [set({ id, to: typeof to === 'boolean' ? Number(to) : to }, 1)];
+  });
 }
 
 /** The statement that confirms a tenant; touches one row, or none where that was done before. */
 export const confirmTenant = query<{ id: string; at: number }>(
-  (value) => sql`update ${TENANTS} set confirmed_at = ${value('at')}
+  (value) => sql`update tenants set confirmed_at = ${value('at')}
     where id = ${value('id')} and confirmed_at is null`,
 );
 
 const forgetKeysOfUnconfirmed = query<{ before: number }>(
-  (value) => sql`delete from ${sql.table('api_keys')} where tenant in (
+  (value) => sql`delete from api_keys where tenant in (
     select id from tenants where confirmed_at is null and created_at <= ${value('before')})`,
 );
 const forgetTenants = query<{ before: number }>(
-  (value) => sql`delete from ${TENANTS} where confirmed_at is null and created_at <= ${value('before')}`,
+  (value) => sql`delete from tenants where confirmed_at is null and created_at <= ${value('before')}`,
 );
 
 /** The statements that forget tenants made before, which nobody has confirmed, and their keys. */
@@ -82,12 +92,8 @@ export function forgetUnconfirmed(before: number): Statement[] {
 /** The tenant with this id, or undefined. */
 export const findTenant = finder('tenants', 'id');
 
-const amongIds = selectAmong('tenants', 'id');
-
 /** Those of these tenants that there are. */
-export function findTenants(store: Store, ids: readonly string[]): Promise<TenantRow[]> {
-  return store.select(amongIds(ids));
-}
+export const findTenants = listerAmong('tenants', 'id');
 
 /** One page of all tenants, newest first. */
 export function listTenants(
@@ -98,9 +104,7 @@ export function listTenants(
 }
 
 /** Every tenant, oldest first. */
-export function allTenants(store: Store): Promise<TenantRow[]> {
-  return store.read.selectFrom('tenants').selectAll().orderBy('id').execute();
-}
+export const allTenants = lister('tenants', [], sql`order by id`);
 
 /** How many tenants there are. */
 export function countTenants(store: Store): Promise<number> {

@@ -4,8 +4,7 @@
  */
 import { sql } from 'kysely';
 import { lockBucket } from './limits.ts';
-import { insertInto, query } from './rows.ts';
-import type { Placeholders, Statement } from './statement.ts';
+import { insertInto, query, reader, type Placeholders, type Statement } from './statement.ts';
 import type { Store } from './store.ts';
 import type { MessageCountRow, UsageRow } from './tables.ts';
 
@@ -16,51 +15,25 @@ export const addUsage = insertInto(
     errors = usage.errors + excluded.errors, rate_limited = usage.rate_limited + excluded.rate_limited`,
 );
 
-/** Days from `from` (inclusive) to `until`, as starts of UTC days in ms. */
-export interface Days {
-  readonly from: number;
-  readonly until: number;
-}
-
-/** The days of a tenant's keys, or of one of them, oldest first. */
+/** The days of a tenant's keys, or of one of them, oldest first; `from` (inclusive) to `until`, as starts of UTC days in ms. */
 export function usageOf(
   store: Store,
   tenant: string,
-  { from, until, key }: Days & { key?: string | undefined },
+  { from, until, key }: { readonly from: number; readonly until: number; readonly key?: string | undefined },
 ): Promise<UsageRow[]> {
-  const days = store.read
-    .selectFrom('usage')
-    .selectAll()
-    .where('tenant', '=', tenant)
-    .where('day', '>=', from)
-    .where('day', '<', until)
-    .orderBy('day')
-    .orderBy('key');
+  const all = store.read.selectFrom('usage').selectAll().where('tenant', '=', tenant);
+  const days = all.where('day', '>=', from).where('day', '<', until).orderBy('day').orderBy('key');
   return (key === undefined ? days : days.where('key', '=', key)).execute();
 }
 
-export interface TenantUsage {
-  readonly tenant: string;
-  readonly requests: number;
-  readonly errors: number;
-  readonly rate_limited: number;
-}
+export type TenantUsage = Pick<UsageRow, 'tenant' | 'requests' | 'errors' | 'rate_limited'>;
 
 /** The sums of each tenant's keys over these days; tenants without any are not there. */
-export function usageOfAll(store: Store, { from, until }: Days): Promise<TenantUsage[]> {
-  return store.read
-    .selectFrom('usage')
-    .select((eb) => [
-      'tenant',
-      eb.cast<number>(eb.fn.sum('requests'), 'bigint').as('requests'),
-      eb.cast<number>(eb.fn.sum('errors'), 'bigint').as('errors'),
-      eb.cast<number>(eb.fn.sum('rate_limited'), 'bigint').as('rate_limited'),
-    ])
-    .where('day', '>=', from)
-    .where('day', '<', until)
-    .groupBy('tenant')
-    .execute();
-}
+export const usageOfAll = reader(
+  (from: number, until: number) => sql<TenantUsage>`select tenant, cast(sum(requests) as bigint) as requests,
+      cast(sum(errors) as bigint) as errors, cast(sum(rate_limited) as bigint) as rate_limited
+    from usage where day >= ${from} and day < ${until} group by tenant`,
+);
 
 const DAY = 86_400_000;
 
@@ -102,43 +75,25 @@ export function takeMessages(store: Pick<Store, 'dialect'>, takings: readonly Ta
   return [...locks, ...takings.map((taking) => take(taking, 1))];
 }
 
-const ofTenant = query<{ tenant: string; since: number }, Pick<MessageCountRow, 'starts_at' | 'count'>>(
-  (value) => sql`select starts_at, count from message_counts
-    where tenant = ${value('tenant')} and starts_at > ${value('since')} order by starts_at`,
+/** The minutes of the tenant that began after `since`, those to come among them, oldest first. */
+export const messageCounts = reader(
+  (tenant: string, since: number) => sql<Pick<MessageCountRow, 'starts_at' | 'count'>>`
+    select starts_at, count from message_counts
+    where tenant = ${tenant} and starts_at > ${since} order by starts_at`,
 );
 
-/** The minutes of the tenant that began after `since`, those to come among them, oldest first. */
-export function messageCounts(
-  store: Store,
-  tenant: string,
-  since: number,
-): Promise<Pick<MessageCountRow, 'starts_at' | 'count'>[]> {
-  return store.select(ofTenant({ tenant, since }));
-}
-
 /** What counted for each tenant in the span of whole UTC days. */
-export function messagesOfAll(
-  store: Store,
-  { from, until }: { readonly from: number; readonly until: number },
-): Promise<{ tenant: string; messages: number }[]> {
-  return store.read
-    .selectFrom('message_counts')
-    .select((eb) => ['tenant', eb.cast<number>(eb.fn.sum('count'), 'bigint').as('messages')])
-    .where('starts_at', '>=', from)
-    .where('starts_at', '<', until)
-    .groupBy('tenant')
-    .execute();
-}
-
-const forgetReserved = query<{ tenant: string; now: number }>(
-  (value) => sql`delete from message_counts
-    where starts_at > ${value('now')} and (tenant = ${value('tenant')} or ${value('tenant')} = '')`,
+export const messagesOfAll = reader(
+  (from: number, until: number) => sql<{ tenant: string; messages: number }>`
+    select tenant, cast(sum(count) as bigint) as messages from message_counts
+    where starts_at >= ${from} and starts_at < ${until} group by tenant`,
 );
 
 /** The statement that forgets what is reserved of minutes to come, of the tenant or (empty) of all. */
-export function releaseReserved(tenant: string, now: number): Statement {
-  return forgetReserved({ tenant, now });
-}
+export const releaseReserved = query<{ tenant: string; now: number }>(
+  (value) => sql`delete from message_counts
+    where starts_at > ${value('now')} and (tenant = ${value('tenant')} or ${value('tenant')} = '')`,
+);
 
 function minutesBefore(value: Placeholders<{ before: number }>) {
   return sql`starts_at < ${value('before')} and starts_at % ${sql.lit(DAY)} <> 0`;
@@ -150,14 +105,9 @@ const addDays = query<{ before: number }>(
     ${adding}`,
 );
 const dropMinutes = query<{ before: number }>((value) => sql`delete from message_counts where ${minutesBefore(value)}`);
-const someMinute = query<{ before: number }>(
-  (value) => sql`select starts_at from message_counts where ${minutesBefore(value)} limit 1`,
-);
-
 /** Makes one row of each UTC day that is out of every window. */
 export async function foldMessageCounts(store: Store, now: number): Promise<void> {
   const before = now - (now % DAY) - DAY;
-  if ((await store.select(someMinute({ before }))).length === 0) return;
   const lock = store.dialect === 'sqlite' ? [] : [lockBucket({ bucket: 'messages:' })];
   await store.write([...lock, addDays({ before }), dropMinutes({ before })]);
 }

@@ -5,8 +5,7 @@
 import { sql } from 'kysely';
 import { HELD, insertAttempt } from './deliveries.ts';
 import { noteDue } from './destinations.ts';
-import { insertInto, listed, query } from './rows.ts';
-import type { Statement } from './statement.ts';
+import { insertInto, listed, query, reader, type Statement } from './statement.ts';
 import type { Store } from './store.ts';
 import type { AttemptRow, DeliveryRow, WebhookRow } from './tables.ts';
 
@@ -15,33 +14,19 @@ const KEPT_MS = 30 * 86_400_000;
 
 const insertMessageRow = insertInto('messages', sql`on conflict (id) do nothing`);
 
-function insertMessage({
-  at,
-  until,
-  ...row
-}: {
-  id: string;
-  tenant: string;
-  environment: 'live' | 'test';
-  at: number;
-  until: number;
-}): Statement {
+type New = Pick<Target, 'tenant' | 'environment'> & { readonly id: string; readonly at: number };
+
+/** The statement that makes the message of an event; all webhooks share it. */
+function insertMessage({ at, ...row }: New): Statement {
   const empty = { kind: 'webhook', domain: '', source: '{}', body: 'none', size: 0, encoding: '7bit' } as const;
-  return insertMessageRow({ ...row, ...empty, destinations: 1, created_at: at, expires_at: until });
+  return insertMessageRow({ ...row, ...empty, destinations: 1, created_at: at, expires_at: at + KEPT_MS });
 }
 
-type NewDelivery = Pick<DeliveryRow, 'id' | 'message' | 'tenant' | 'recipient' | 'event'> & {
-  readonly webhook: string;
-  readonly at: number;
-  readonly until: number;
-};
-
-function rowOf({ at, until, ...row }: NewDelivery) {
-  return { ...row, destination: row.webhook, created_at: at, expires_at: until };
-}
-
-function unsent(delivery: NewDelivery) {
-  return { ...rowOf(delivery), state: 'queued', attempts: 0, next_attempt_at: delivery.at, begun: 0 } as const;
+function rowOf({ id: webhook, tenant, url }: Target, id: string, at: number) {
+  // The rest of an address may be a secret.
+  const recipient = URL.canParse(url) ? new URL(url).origin : webhook;
+  const message = messageOf(id);
+  return { tenant, recipient, webhook, message, destination: webhook, created_at: at, expires_at: at + KEPT_MS };
 }
 
 /** One that is being tried, or that the operator holds, stays as it is. */
@@ -57,10 +42,10 @@ const insertAgain = insertInto(
 );
 const insertSettled = insertInto('deliveries');
 
-const forgetAttempts = query<{ webhook: string; events: string }>(
-  (value, dialect) => sql`delete from attempts where delivery in (
+const forgetAttempts = query<{ webhook: string; events: readonly string[] }>(
+  (value) => sql`delete from attempts where delivery in (
     select id from deliveries
-    where webhook = ${value('webhook')} and event in ${listed(value('events'), dialect)} and ${isFree})`,
+    where webhook = ${value('webhook')} and event in ${listed(value('events'))} and ${isFree})`,
 );
 
 /** A webhook that is told of an event, and the id of the delivery if there is none yet. */
@@ -78,7 +63,7 @@ export function enqueueForWebhook(target: Target, deliveries: readonly NewWebhoo
 
 /** The same, where a delivery that there is begins anew under its id. */
 export function replayForWebhook(target: Target, deliveries: readonly NewWebhookDelivery[], at: number): Statement[] {
-  const events = JSON.stringify(deliveries.map(({ event }) => event));
+  const events = deliveries.map(({ event }) => event);
   return [
     forgetAttempts({ webhook: target.id, events }),
     ...unitOf(target, { deliveries, at, insertOne: insertAgain }),
@@ -86,22 +71,16 @@ export function replayForWebhook(target: Target, deliveries: readonly NewWebhook
 }
 
 function unitOf(
-  { id: webhook, tenant, url, environment }: Target,
+  target: Target,
   { deliveries, at, insertOne }: { deliveries: readonly NewWebhookDelivery[]; at: number; insertOne: typeof insertNew },
 ): Statement[] {
-  const until = at + KEPT_MS;
-  const recipient = recipientOf({ id: webhook, url });
-  const rows = deliveries.map(({ id, event }) => ({ id, event, message: messageOf(event) }));
+  const { id: webhook, tenant, environment } = target;
+  const unsent = { state: 'queued', attempts: 0, next_attempt_at: at, begun: 0 } as const;
   return [
-    ...rows.map(({ message }) => insertMessage({ id: message, tenant, environment, at, until })),
-    ...rows.map((row) => insertOne(unsent({ ...row, webhook, tenant, recipient, at, until }))),
+    ...deliveries.map(({ event }) => insertMessage({ id: messageOf(event), tenant, environment, at })),
+    ...deliveries.map(({ id, event }) => insertOne({ id, event, ...rowOf(target, event, at), ...unsent })),
     noteDue({ name: webhook, due: at }),
   ];
-}
-
-/** The rest of an address may be a secret. */
-function recipientOf({ id, url }: Pick<WebhookRow, 'id' | 'url'>): string {
-  return URL.canParse(url) ? new URL(url).origin : id;
 }
 
 function messageOf(id: string): string {
@@ -110,17 +89,16 @@ function messageOf(id: string): string {
 
 /** The unit that keeps a test: one attempt that is over. */
 export function keepTest(
-  { id: webhook, tenant, url, environment }: Target,
+  target: Target,
   test: { readonly id: string; readonly outcome: 'delivered' | 'bounced'; readonly reply: string },
   { at, now }: { readonly at: number; readonly now: number },
 ): Statement[] {
   const { id, outcome, reply } = test;
-  const until = at + KEPT_MS;
-  const message = messageOf(id);
-  const row = { id, message, tenant, recipient: recipientOf({ id: webhook, url }), webhook, event: null, at, until };
+  const { tenant, environment } = target;
+  const over = { state: outcome, attempts: 1, begun: 1, last_reply: reply, settled_at: now };
   return [
-    insertMessage({ id: message, tenant, environment, at, until }),
-    insertSettled({ ...rowOf(row), state: outcome, attempts: 1, begun: 1, last_reply: reply, settled_at: now }),
+    insertMessage({ id: messageOf(id), tenant, environment, at }),
+    insertSettled({ id, event: null, ...rowOf(target, id, at), ...over }),
     insertAttempt({ delivery: id, number: 1, at: now, outcome, reply }),
   ];
 }
@@ -136,14 +114,14 @@ export function forgetWebhookDeliveries(now: number): Statement {
 
 type DeliveryTarget = WebhookRow & { readonly event: string | null };
 
-const target = query<{ delivery: string }, DeliveryTarget>(
-  (value) => sql`select webhooks.*, deliveries.event from deliveries join webhooks on webhooks.id = deliveries.webhook
-    where deliveries.id = ${value('delivery')}`,
+const target = reader(
+  (delivery: string) => sql<DeliveryTarget>`select webhooks.*, deliveries.event
+    from deliveries join webhooks on webhooks.id = deliveries.webhook where deliveries.id = ${delivery}`,
 );
 
 /** The webhook of a delivery, and the event that it is to be told of. */
 export async function targetOfDelivery(store: Store, delivery: string): Promise<DeliveryTarget | undefined> {
-  return (await store.select(target({ delivery })))[0];
+  return (await target(store, delivery))[0];
 }
 
 /** A delivery as the webhook's owner sees it. */
@@ -167,15 +145,17 @@ const lastAttempt = sql`attempts.at as tried_at, attempts.outcome, attempts.repl
 const withLastAttempt = sql`deliveries left join attempts on attempts.delivery = deliveries.id
   and attempts.number = (select max(number) from attempts as others where others.delivery = deliveries.id)`;
 
-const recent = query<{ webhook: string; limit: number }, Selected & { readonly type: string | null }>(
-  (value) => sql`select deliveries.*, ${lastAttempt}, events.type
+const recent = reader(
+  (webhook: string, limit: number) => sql<Selected & { readonly type: string | null }>`
+    select deliveries.*, ${lastAttempt}, events.type
     from ${withLastAttempt} left join events on events.id = deliveries.event
-    where deliveries.webhook = ${value('webhook')} order by deliveries.id desc limit ${value('limit')}`,
+    where deliveries.webhook = ${webhook} order by deliveries.id desc limit ${limit}`,
 );
-const ofEvents = query<{ tenant: string; events: string }, Selected & { readonly url: string }>(
-  (value, dialect) => sql`select deliveries.*, ${lastAttempt}, webhooks.url
+const ofEvents = reader(
+  (tenant: string, events: readonly string[]) => sql<Selected & { readonly url: string }>`
+    select deliveries.*, ${lastAttempt}, webhooks.url
     from ${withLastAttempt} join webhooks on webhooks.id = deliveries.webhook
-    where webhooks.tenant = ${value('tenant')} and deliveries.event in ${listed(value('events'), dialect)}
+    where webhooks.tenant = ${tenant} and deliveries.event in ${listed(events)}
     order by deliveries.id`,
 );
 
@@ -185,7 +165,7 @@ export async function recentDeliveries(
   webhook: string,
   limit: number,
 ): Promise<(WebhookDelivery & { readonly type: string | null })[]> {
-  const rows = await store.select(recent({ webhook, limit }));
+  const rows = await recent(store, webhook, limit);
   return rows.map((row) => ({ ...shown(row), type: row.type }));
 }
 
@@ -193,7 +173,7 @@ export type Posted = WebhookDelivery & { readonly url: string };
 
 /** What became of these events of a tenant at its webhooks. */
 export async function postsOfEvents(store: Store, tenant: string, events: readonly string[]): Promise<Posted[]> {
-  const rows = await store.select(ofEvents({ tenant, events: JSON.stringify(events) }));
+  const rows = await ofEvents(store, tenant, events);
   return rows.map((row) => ({ ...shown(row), url: row.url }));
 }
 

@@ -1,7 +1,19 @@
 /** Webhooks: where a tenant wants to be told of what happens, and how that goes. */
-import { sql, type RawBuilder } from 'kysely';
-import { countOf, deleteFrom, finder, insertInto, listed, newestFirst, query, update } from './rows.ts';
-import type { Dialect, Placeholders, Statement } from './statement.ts';
+import { sql } from 'kysely';
+import {
+  countOf,
+  deleteFrom,
+  finder,
+  insertInto,
+  listed,
+  lister,
+  newestFirst,
+  query,
+  reader,
+  update,
+  type Placeholders,
+  type Statement,
+} from './statement.ts';
 import type { Store } from './store.ts';
 import type { WebhookRow } from './tables.ts';
 
@@ -64,27 +76,19 @@ export const moveCursors = query<{ now: number }>(
   (value) => sql`update webhooks set cursor = ${value('now')} where status = 'active' and cursor < ${value('now')}`,
 );
 
-const withNews = query<{ since: number }, WebhookRow>(
-  (value) => sql`select * from webhooks where status = 'active' and exists (
-    select 1 from events where events.tenant = webhooks.tenant and events.created_at >= ${value('since')})`,
+/** Active webhooks whose tenant has events from `since` on. */
+export const webhooksWithNews = reader(
+  (since: number) => sql<WebhookRow>`select * from webhooks where status = 'active' and exists (
+    select 1 from events where events.tenant = webhooks.tenant and events.created_at >= ${since})`,
 );
 
-/** Active webhooks whose tenant has events from `since` on. */
-export function webhooksWithNews(store: Store, since: number): Promise<WebhookRow[]> {
-  return store.select(withNews({ since }));
-}
-
-export function activeWebhooks(store: Store): Promise<WebhookRow[]> {
-  return store.read.selectFrom('webhooks').selectAll().where('status', '=', 'active').execute();
-}
+export const activeWebhooks = lister('webhooks', [], sql`where status = 'active'`);
 
 /** The tenant's webhook with this id, or undefined. */
 export const findWebhook = finder('webhooks', 'tenant', 'id');
 
 /** Every webhook of every configuration. */
-export function configuredWebhooks(store: Store): Promise<WebhookRow[]> {
-  return store.read.selectFrom('webhooks').selectAll().where('project', 'is not', null).orderBy('id').execute();
-}
+export const configuredWebhooks = lister('webhooks', [], sql`where project is not null order by id`);
 
 /** Up to `limit` webhooks of the tenant, newest first, older than `before`. */
 export function listWebhooks(
@@ -111,8 +115,7 @@ interface Wanted {
   /** Of the events of that very moment only those with later ids. */
   after: string;
   until: number;
-  /** JSON: the types. */
-  types: string;
+  types: readonly string[];
   limit: number;
 }
 
@@ -129,25 +132,26 @@ export type Scope =
 
 type WantedRow = { readonly id: string; readonly created_at: number };
 
-const ofTenant = query<Wanted, WantedRow>((value, dialect) => wantedEvents(value, dialect));
-const ofForm = query<Wanted & { form: string }, WantedRow>((value, dialect) =>
-  wantedEvents(value, dialect, sql`and events.form = ${value('form')}`),
+const ofTenant = query<Wanted, WantedRow>((value) => wantedEvents(value));
+const ofForm = query<Wanted & { form: string }, WantedRow>((value) =>
+  wantedEvents(value, sql`and events.form = ${value('form')}`),
 );
-const ofProject = query<Wanted & { project: string; domains: string; forms: string }, WantedRow>((value, dialect) => {
+type OfProject = Wanted & { project: string; domains: readonly string[]; forms: readonly string[] };
+const ofProject = query<OfProject, WantedRow>((value, dialect) => {
   // Of the project that was pushed.
   const pushed =
     dialect === 'sqlite' ? sql`json_extract(events.data, '$.project')` : sql`(events.data::json ->> 'project')`;
-  const ofIts = sql`and (events.domain in ${listed(value('domains'), dialect)}
-    or events.form in ${listed(value('forms'), dialect)} or ${pushed} = ${value('project')})`;
-  return wantedEvents(value, dialect, ofIts);
+  const ofIts = sql`and (events.domain in ${listed(value('domains'))}
+    or events.form in ${listed(value('forms'))} or ${pushed} = ${value('project')})`;
+  return wantedEvents(value, ofIts);
 });
 
-function wantedEvents(value: Placeholders<Wanted>, dialect: Dialect, ofScope: RawBuilder<unknown> = sql``) {
+function wantedEvents(value: Placeholders<Wanted>, ofScope = sql``) {
   return sql<WantedRow>`select id, created_at from events
     where events.tenant = ${value('tenant')}
       and events.created_at >= ${value('since')} and events.created_at <= ${value('until')}
       and (events.created_at > ${value('since')} or events.id > ${value('after')})
-      and events.type in ${listed(value('types'), dialect)}
+      and events.type in ${listed(value('types'))}
       and not exists (
         select 1 from deliveries where deliveries.webhook = ${value('webhook')} and deliveries.event = events.id)
       ${ofScope}
@@ -170,12 +174,12 @@ export interface EventsWanted {
 /** The ids of events of this scope, oldest first, so many at a time. */
 export async function* eventsFor(
   store: Store,
-  { types, until = Number.MAX_SAFE_INTEGER, ...wanted }: EventsWanted,
+  { until = Number.MAX_SAFE_INTEGER, ...wanted }: EventsWanted,
   scope: Scope,
 ): AsyncGenerator<string[], void> {
   let from = { since: wanted.since, after: '' };
   for (;;) {
-    const values = { ...wanted, ...from, until, types: JSON.stringify(types) };
+    const values = { ...wanted, ...from, until };
     const rows = await store.select(statementOf(values, scope));
     const last = rows.at(-1);
     if (last === undefined) return;
@@ -185,18 +189,17 @@ export async function* eventsFor(
   }
 }
 
-const endOfStretch = query<{ tenant: string; since: number; size: number }, { created_at: number }>(
-  (value) => sql`select created_at from events
-    where tenant = ${value('tenant')} and created_at >= ${value('since')}
-    order by created_at limit 1 offset ${value('size')}`,
+const endOfStretch = reader(
+  (tenant: string, since: number, size: number) => sql<{ created_at: number }>`select created_at from events
+    where tenant = ${tenant} and created_at >= ${since} order by created_at limit 1 offset ${size}`,
 );
 
 /** The time of the event that comes `size` events after `since` (ms); undefined where there are not so many. */
 export async function stretchOfEvents(
   store: Store,
-  stretch: { readonly tenant: string; readonly since: number; readonly size: number },
+  { tenant, since, size }: { readonly tenant: string; readonly since: number; readonly size: number },
 ): Promise<number | undefined> {
-  return (await store.select(endOfStretch(stretch)))[0]?.created_at;
+  return (await endOfStretch(store, tenant, since, size))[0]?.created_at;
 }
 
 function statementOf(values: Wanted, scope: Scope) {
@@ -205,9 +208,7 @@ function statementOf(values: Wanted, scope: Scope) {
       return ofTenant(values);
     case 'form':
       return ofForm({ ...values, form: scope.form });
-    case 'project': {
-      const { project, domains, forms } = scope;
-      return ofProject({ ...values, project, domains: JSON.stringify(domains), forms: JSON.stringify(forms) });
-    }
+    case 'project':
+      return ofProject({ ...values, ...scope });
   }
 }

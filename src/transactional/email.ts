@@ -1,9 +1,7 @@
 /** What is kept of a mail that a program asks for until it is sent, and what became of it. */
 import { z } from 'zod';
 import { kept as shown, status } from '../contract/email.ts';
-
 import { attemptsOfMessage, deliveriesOfMessages, HELD } from '../store/deliveries.ts';
-
 import { complaintsOf } from '../store/events.ts';
 import type { Store } from '../store/store.ts';
 import type { DeliveryRow, DeliveryState, MessageRow } from '../store/tables.ts';
@@ -39,11 +37,6 @@ export function readEmail(json: string): KeptEmail {
 export function withoutWords(json: string): string {
   const { html: _, ...email } = readEmail(json);
   return JSON.stringify({ ...email, text: null } satisfies KeptEmail);
-}
-
-/** The Message-ID header: the same for every try, and after a restart. `id` is the message's. */
-export function messageIdOf(id: string, domain: string): string {
-  return `<${id.slice(id.indexOf('_') + 1)}@${domain}>`;
 }
 
 export interface Fault {

@@ -4,10 +4,10 @@
  */
 import type { KeyObject } from 'node:crypto';
 import { accountIdOf, mayTouch, readableTenants, type Principal } from '../accounts/principal.ts';
-import { baseUrlOf } from '../config/http-address.ts';
-import type { Snapshot } from '../config/snapshot.ts';
-import type { Project } from '../config/forms.ts';
+import { baseUrlOf } from '../config/schema-server.ts';
+import type { Snapshot, Project } from '../config/snapshot.ts';
 import { parseAddress, type Mailbox } from '../lib/addresses.ts';
+import { messageIdOf } from '../mail/header.ts';
 import { enqueue, type Enqueued } from '../queue/enqueue.ts';
 import { SANDBOX_DOMAIN } from '../queue/sandbox.ts';
 import { keepAttachments } from '../store/messages.ts';
@@ -15,10 +15,10 @@ import { noteDue } from '../store/destinations.ts';
 import type { Statement } from '../store/statement.ts';
 import type { Store } from '../store/store.ts';
 import type { NewEmail } from '../contract/email.ts';
-import { messageIdOf, type KeptEmail, fault, faultAt, type Fault } from './email.ts';
-import { createSenders, type Sender } from './sender.ts';
+import { type KeptEmail, fault, faultAt, type Fault } from './email.ts';
+import { senderOf, type Sender } from './sender.ts';
 import type { Renderer } from '../templates/render.ts';
-import { createContents, projectOf, type Content, type Wording } from './template.ts';
+import { contentsOf, projectOf, type Content, type Wording } from './template.ts';
 import { unsubscribeHeaders, unsubscribeToken } from './unsubscribe.ts';
 import { isFreeHeader } from '../mail/compose.ts';
 
@@ -45,12 +45,7 @@ export interface Asker {
   readonly request?: string | undefined;
 }
 
-export interface Transactional {
-  /** What sending each of these mails would commit, or why it cannot be sent. Nothing has happened yet. */
-  planAll(emails: readonly NewEmail[], asker: Asker): Promise<(Planned | Fault)[]>;
-}
-
-export interface TransactionalOptions {
+export interface TransactionalParts {
   readonly store: Store;
   /** Signs the links to unsubscribe. */
   readonly unsubscribeKey: KeyObject;
@@ -63,46 +58,43 @@ const ENCODED = 78 / 57;
 /** Headers of a message and of its parts. */
 const HEADERS = 16 * 1024;
 
-export function createTransactional({ store, unsubscribeKey, renderer }: TransactionalOptions): Transactional {
-  const contentsOf = createContents(renderer);
-  const senderOf = createSenders(store);
+/** What sending each of these mails would commit, or why it cannot be sent. Nothing has happened yet. */
+export async function planAll(
+  emails: readonly NewEmail[],
+  asker: Asker,
+  { store, unsubscribeKey, renderer }: TransactionalParts,
+): Promise<(Planned | Fault)[]> {
+  const { principal, snapshot, now } = asker;
+  const checked: (Checked | Fault)[] = [];
+  for (const email of emails) checked.push(await check(email, asker, store));
+  const good = checked.filter((one): one is Checked => !isFault(one));
+  const contents = await contentsOf(good, { renderer, tenant: accountIdOf(principal), now });
+  const contentOf = new Map(good.map((one, i) => [one, contents[i]]));
+  return checked.map((one) => {
+    if (isFault(one)) return one;
+    const content = contentOf.get(one);
+    if (content === undefined) throw new Error('a mail has no content');
+    if (isFault(content)) return content;
+    const headers = [...Object.entries(one.email.headers), ...linksOf(one.email)];
+    return sizeFault(one.email, content, snapshot) ?? planned({ ...one, content, headers }, asker);
+  });
 
-  return {
-    async planAll(emails, asker) {
-      const checked: (Checked | Fault)[] = [];
-      for (const email of emails) checked.push(await check(email, asker));
-      const good = checked.filter((one): one is Checked => !isFault(one));
-      const contents = await contentsOf(good, { tenant: accountIdOf(asker.principal), now: asker.now });
-      const contentOf = new Map(good.map((one, i) => [one, contents[i]]));
-      return checked.map((one) => {
-        if (isFault(one)) return one;
-        const content = contentOf.get(one);
-        if (content === undefined) throw new Error('a mail has no content');
-        if (isFault(content)) return content;
-        const tooBig = sizeFault(one.email, content, asker.snapshot);
-        return tooBig ?? planned({ ...one, content, headers: headersOf(one.email, asker) }, asker);
-      });
-    },
-  };
-
-  /** What can be wrong beside what it says. */
-  async function check(email: NewEmail, { principal, snapshot, now }: Asker): Promise<Checked | Fault> {
-    const wrong =
-      recipientsFault(email, { principal, snapshot, now }) ?? headersFault(email.headers) ?? sendAtFault(email, now);
-    if (wrong !== undefined) return wrong;
-    const project = projectOf(email, readableProjects(principal, snapshot));
-    if (project !== undefined && 'kind' in project) return project;
-    const sender = await senderOf({ from: email.from, project, principal, now });
-    return 'kind' in sender ? sender : { email, project, domain: sender.domain, sender };
-  }
-
-  function headersOf({ to, headers, unsubscribe }: NewEmail, { principal, snapshot }: Asker): [string, string][] {
-    const own = Object.entries(headers);
-    const [recipient] = to;
-    if (!unsubscribe || recipient === undefined) return own;
+  function linksOf({ to: [recipient], unsubscribe }: NewEmail): [string, string][] {
+    if (!unsubscribe || recipient === undefined) return [];
     const token = unsubscribeToken({ tenant: principal.tenant.id, address: recipient.address }, unsubscribeKey);
-    return [...own, ...unsubscribeHeaders(token, baseUrlOf(snapshot.server))];
+    return unsubscribeHeaders(token, baseUrlOf(snapshot.server));
   }
+}
+
+/** What can be wrong beside what it says. */
+async function check(email: NewEmail, asker: Asker, store: Store): Promise<Checked | Fault> {
+  const { principal, snapshot, now } = asker;
+  const wrong = recipientsFault(email, asker) ?? headersFault(email.headers) ?? sendAtFault(email, now);
+  if (wrong !== undefined) return wrong;
+  const project = projectOf(email, readableProjects(principal, snapshot));
+  if (project !== undefined && 'kind' in project) return project;
+  const sender = await senderOf({ from: email.from, project, principal }, store);
+  return 'kind' in sender ? sender : { email, project, domain: sender.domain, sender };
 }
 
 interface Checked extends Wording {
@@ -164,14 +156,10 @@ function sizeFault({ attachments }: NewEmail, { text, html = '' }: Content, { se
   );
 }
 
-interface Ready {
-  readonly email: NewEmail;
-  readonly sender: Sender;
-  readonly content: Content;
-  readonly headers: [string, string][];
-}
-
-function planned({ email, sender, content, headers }: Ready, { principal, snapshot, now, request }: Asker): Planned {
+function planned(
+  { email, sender, content, headers }: Checked & Pick<KeptEmail, 'headers'> & { readonly content: Content },
+  { principal, snapshot, now, request }: Asker,
+): Planned {
   const { to, cc, bcc, reply_to, attachments, tags, send_at: sendAt } = email;
   const source: KeptEmail = {
     from: sender.from,
@@ -214,7 +202,7 @@ function planned({ email, sender, content, headers }: Ready, { principal, snapsh
     to: to.map(({ address }) => address),
     recipients,
     id,
-    messageId: messageIdOf(id, sender.domain),
+    messageId: messageIdOf({ id, domain: sender.domain }),
     rows: message === undefined ? [] : [message, ...contents, ...rest],
     dues,
   };

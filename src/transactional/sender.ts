@@ -1,8 +1,6 @@
 /** Whom a mail is from: somebody at a domain of the tenant whose DNS says so, and that the key may use. */
 import { accountIdOf, mayTouch, type Principal } from '../accounts/principal.ts';
-import { Recent } from '../lib/lru.ts';
-
-import type { Project } from '../config/forms.ts';
+import type { Project } from '../config/snapshot.ts';
 import { parseAddress, parseMailbox, type Mailbox } from '../lib/addresses.ts';
 import { domainStatus, sendingDomains } from '../store/domains.ts';
 import type { Store } from '../store/store.ts';
@@ -13,36 +11,19 @@ export interface Sender {
   readonly domain: string;
 }
 
-/** For so long a domain that may be sent from is taken to be one still: whoever sends much sends from the same. */
-const KNOWN_MS = 1000;
-const MAX_SENDERS = 1000;
-
-export interface Asked {
-  readonly from: Mailbox | undefined;
-  readonly project: Project | undefined;
-  readonly principal: Principal;
-  readonly now: number;
-}
-
 /**
- * Answers the sender that was asked for, else that of the project's settings, else `noreply@` the first domain that may:
- * of the project, or where it has none of the account.
+ * The sender that was asked for, else that of the project's settings, else `noreply@` the first domain that may: of the
+ * project, or where it has none of the account.
  */
-export function createSenders(store: Store): (asked: Asked) => Promise<Sender | Fault> {
-  /** When each tenant's domain was looked up. */
-  const known = new Recent<number>(MAX_SENDERS);
-
-  return async ({ from: asked, project, principal, now }) => {
-    const from = asked ?? parseMailbox(project?.config.settings.from ?? '');
-    if (from === undefined) return usualSender(project, principal, store);
-    const domain = parseAddress(from.address)?.domain ?? '';
-    const name = `${principal.tenant.id} ${domain}`;
-    const isKnown = Math.abs(now - (known.get(name) ?? -Infinity)) < KNOWN_MS;
-    if (isKnown && mayTouch(principal, domain)) return { from, domain };
-    const wrong = await sendingFault(domain, principal, store);
-    if (wrong === undefined) known.set(name, now);
-    return wrong ?? { from, domain };
-  };
+export async function senderOf(
+  asked: { readonly from: Mailbox | undefined; readonly project: Project | undefined; readonly principal: Principal },
+  store: Store,
+): Promise<Sender | Fault> {
+  const { project, principal } = asked;
+  const from = asked.from ?? parseMailbox(project?.config.settings.from ?? '');
+  if (from === undefined) return usualSender(project, principal, store);
+  const domain = parseAddress(from.address)?.domain ?? '';
+  return (await sendingFault(domain, principal, store)) ?? { from, domain };
 }
 
 /** Why the principal may not send as this domain, or nothing. */

@@ -1,13 +1,14 @@
 /** Where the bytes of transactional mail come from: composed and signed when it is first tried. */
 import { z } from 'zod';
-import { composeMail, type Attachment, type Mail } from '../mail/compose.ts';
-import { signMail, type SigningContext } from '../mail/sign.ts';
+import { composeMail, type Attachment, type Mail, signMail } from '../mail/compose.ts';
+import type { SigningContext } from '../mail/dkim.ts';
+import { messageIdOf } from '../mail/header.ts';
 import type { Source } from '../queue/transport.ts';
 import { readAttachment, bodyChunk } from '../store/messages.ts';
 import { domainStatus } from '../store/domains.ts';
 import type { Store } from '../store/store.ts';
 import type { MessageRow } from '../store/tables.ts';
-import { messageIdOf, readEmail, type KeptEmail } from './email.ts';
+import { readEmail, type KeptEmail } from './email.ts';
 import { rawChunks } from '../store/inbound.ts';
 
 export interface TransactionalSourceOptions {
@@ -59,7 +60,7 @@ function mailOf({ id, domain, created_at: date }: MessageRow, email: KeptEmail, 
     headers,
     attachments,
     date: Math.max(date, sendAt),
-    messageId: messageIdOf(id, domain),
+    messageId: messageIdOf({ id, domain }),
   };
 }
 

@@ -1,5 +1,5 @@
 /** What a mail says: a template of one of the tenant's projects with the data that was given, or the words as they came. */
-import type { Project } from '../config/forms.ts';
+import type { Project } from '../config/snapshot.ts';
 import { type Rendered, sentenceOf } from '../templates/template.ts';
 import type { Renderer, RenderPart } from '../templates/render.ts';
 import type { NewEmail } from '../contract/email.ts';
@@ -19,31 +19,24 @@ export interface Wording {
   readonly domain: string;
 }
 
-/** Says what mails say. */
-export type ContentsOf = (
-  wordings: readonly Wording[],
-  asked: { readonly tenant: string; readonly now: number },
-) => Promise<(Content | Fault)[]>;
-
 /** Renders what belongs to one request within one budget; where a mail cannot be rendered, the fault says why. */
-export function createContents(renderer: Renderer): ContentsOf {
-  return async (wordings, { tenant, now }) => {
-    const plans = wordings.map((wording) => planOf(wording, now));
-    const parts = plans.flatMap((plan) => ('part' in plan ? [plan.part] : []));
-    const rendered = parts.length === 0 ? [] : await renderer.render(tenant, parts);
-    let next = 0;
-    return plans.map((plan) => {
-      if (!('part' in plan)) return plan;
-      const result = rendered[next++];
-      if (result === undefined) throw new Error('a part was not rendered');
-      return 'ok' in result
-        ? plan.toContent(result.ok)
-        : faultAt(
-            plan.path,
-            `cannot be rendered: ${plan.part.kind === 'template' ? sentenceOf(result.fault) : result.fault.message}`,
-          );
-    });
-  };
+export async function contentsOf(
+  wordings: readonly Wording[],
+  { renderer, tenant, now }: { readonly renderer: Renderer; readonly tenant: string; readonly now: number },
+): Promise<(Content | Fault)[]> {
+  const plans = wordings.map((wording) => planOf(wording, now));
+  const parts = plans.flatMap((plan) => ('part' in plan ? [plan.part] : []));
+  const rendered = parts.length === 0 ? [] : await renderer.render(tenant, parts);
+  let next = 0;
+  return plans.map((plan) => {
+    if (!('part' in plan)) return plan;
+    const result = rendered[next++];
+    if (result === undefined) throw new Error('a part was not rendered');
+    if ('ok' in result) return plan.toContent(result.ok);
+    const { fault } = result;
+    const why = plan.part.kind === 'template' ? sentenceOf(fault) : fault.message;
+    return faultAt(plan.path, `cannot be rendered: ${why}`);
+  });
 }
 
 /** What has to be rendered of a mail, and what it says then; or what it says without. */

@@ -1,6 +1,6 @@
 import { describe, expect, onTestFinished, test } from 'vitest';
-import { createAccountLimits, type AccountLimits } from '../../src/accounts/plans.ts';
-import { createLimits } from '../../src/accounts/rate-limits.ts';
+import { requestsLeft, takeRequest } from '../../src/accounts/plans.ts';
+import { createLimits, type Limits } from '../../src/accounts/rate-limits.ts';
 import type { Principal, Restrictions } from '../../src/accounts/principal.ts';
 import { serverSchema } from '../../src/config/schema-server.ts';
 import { silentLog } from '../../src/lib/log.ts';
@@ -22,10 +22,20 @@ const plans = {
 };
 const config = serverSchema.parse({ server: { hostname: 'mail.example.net', operator: 'ops@example.net' }, plans });
 
-async function accounts(store: Store, clock: TestClock): Promise<AccountLimits> {
+async function accounts(store: Store, clock: TestClock) {
   const limits = await createLimits({ store, clock, log: silentLog });
   onTestFinished(() => limits.close());
-  return createAccountLimits({ limits, config: () => config });
+  return within(limits);
+}
+
+function within(limits: Limits) {
+  return {
+    take: (who: Principal) => takeRequest(who, { limits, config }),
+    look: async (who: Principal) => ({
+      hour: await requestsLeft(who, 'hour', { limits, config }),
+      minute: await requestsLeft(who, 'minute', { limits, config }),
+    }),
+  };
 }
 
 /** Somebody with a new key of this tenant. */
@@ -34,7 +44,7 @@ function somebody(tenant: Partial<TenantRow> = {}, restrictions: Restrictions = 
 }
 
 /** How many of so many requests in a row are allowed. */
-async function allowed(limits: AccountLimits, who: Principal, tries: number): Promise<number> {
+async function allowed(limits: ReturnType<typeof within>, who: Principal, tries: number): Promise<number> {
   let count = 0;
   for (let i = 0; i < tries; i++) if ((await limits.take(who))?.allowed !== false) count++;
   return count;
@@ -125,7 +135,7 @@ test('a restart forgets no hour', async () => {
   const who = somebody({ plan: 'pro' });
   const before = await createStore(url);
   const limits = await createLimits({ store: before, clock, log: silentLog });
-  expect(await allowed(createAccountLimits({ limits, config: () => config }), who, 15)).toBe(15);
+  expect(await allowed(within(limits), who, 15)).toBe(15);
   await limits.close();
   await before.close();
 

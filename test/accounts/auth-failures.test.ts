@@ -1,6 +1,6 @@
 /** Keys that open nothing are told of, and slow down whoever goes on. */
 import { expect, test } from 'vitest';
-import { createAuthFailures, createAuthenticator } from '../../src/accounts/authenticate.ts';
+import { Authenticator } from '../../src/accounts/authenticate.ts';
 import { silentLog } from '../../src/lib/log.ts';
 import { OPERATOR } from '../../src/store/tenants.ts';
 import { testClock } from '../harness/clock.ts';
@@ -10,20 +10,19 @@ import { openTestStore } from '../harness/store.ts';
 async function open() {
   const store = await openTestStore();
   const clock = testClock();
-  const failures = createAuthFailures({ store, clock, log: silentLog });
-  const authenticator = createAuthenticator({ store, clock, log: silentLog, failures });
+  const authenticator = new Authenticator({ store, clock, log: silentLog });
   const events = async () => {
     const rows = await store.read.selectFrom('events').selectAll().where('type', '=', 'auth.failed').execute();
     const told = rows.map(({ tenant, data }) => ({ tenant, ...(JSON.parse(data) as { address: string }) }));
     return told.sort((a, b) => a.address.localeCompare(b.address));
   };
-  return { store, clock, failures, authenticator, events };
+  return { store, clock, authenticator, events };
 }
 
 const UNKNOWN = 'svc_sk_live_0000000000000000000000000000abcd';
 
 test('each reason is an event of whose key it is, else of the operator, once a minute per address', async () => {
-  const { store, clock, failures, authenticator, events } = await open();
+  const { store, clock, authenticator, events } = await open();
   const revoked = await testKey(store, { now: clock.now(), revoked: true });
   const fenced = await testKey(store, { now: clock.now(), restrictions: { ip_whitelist: ['192.0.2.0/24'] } });
   for (let i = 0; i < 3; i++) expect(await authenticator.byKey(UNKNOWN, '198.51.100.1')).toBe('AUTH_INVALID_KEY');
@@ -47,7 +46,7 @@ test('each reason is an event of whose key it is, else of the operator, once a m
       key: fenced.id,
     },
   ]);
-  expect(Object.fromEntries(failures.tally.entries())).toMatchObject({
+  expect(Object.fromEntries(authenticator.failures.entries())).toMatchObject({
     AUTH_INVALID_KEY: 3,
     AUTH_REVOKED_KEY: 1,
     AUTH_IP_NOT_ALLOWED: 1,

@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import { createAuthenticator } from '../../src/accounts/authenticate.ts';
+import { Authenticator } from '../../src/accounts/authenticate.ts';
 import { noteKeyUse, revokeKey } from '../../src/store/api-keys.ts';
 import { silentLog } from '../../src/lib/log.ts';
 import { changeTenant } from '../../src/store/tenants.ts';
@@ -10,7 +10,7 @@ import { openTestStore } from '../harness/store.ts';
 async function openAuthenticator() {
   const store = await openTestStore();
   const clock = testClock();
-  const authenticator = createAuthenticator({ store, clock, log: silentLog });
+  const authenticator = new Authenticator({ store, clock, log: silentLog });
   return { store, clock, authenticator };
 }
 

@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
-import { createAuthenticator } from '../../src/accounts/authenticate.ts';
+import { Authenticator } from '../../src/accounts/authenticate.ts';
 import { KEY_PREFIXES, isKeyValue, newKeyValue, expandPermissions } from '../../src/accounts/api-keys.ts';
 import { PERMISSIONS } from '../../src/lib/permission-names.ts';
 import { silentLog } from '../../src/lib/log.ts';
@@ -16,7 +16,7 @@ async function start(settings: TestKeySettings = {}) {
   const clock = testClock();
   const store = await openTestStore();
   const key = await testKey(store, { now: clock.now(), ...settings });
-  return { clock, store, key, authenticator: createAuthenticator({ store, clock, log: silentLog }) };
+  return { clock, store, key, authenticator: new Authenticator({ store, clock, log: silentLog }) };
 }
 
 describe('the value of a key', () => {
@@ -44,7 +44,7 @@ describe('the value of a key', () => {
   test('is refused without a look-up where it is mistyped', async () => {
     const { store, clock } = await start();
     const blind: Store = { ...store, select: () => Promise.reject(new Error('looked up')) };
-    const authenticator = createAuthenticator({ store: blind, clock, log: silentLog });
+    const authenticator = new Authenticator({ store: blind, clock, log: silentLog });
     expect(await authenticator.byKey('svc_sk_live_0000000000000000000000000000000000')).toBe('AUTH_INVALID_KEY');
     expect(await authenticator.byKey('')).toBe('AUTH_INVALID_KEY');
   });
@@ -68,7 +68,7 @@ describe('a look-up', () => {
         return store.select(statement);
       },
     };
-    const principal = await createAuthenticator({ store: counting, clock, log: silentLog }).byKey(key.value);
+    const principal = await new Authenticator({ store: counting, clock, log: silentLog }).byKey(key.value);
     expect(statements).toBe(1);
     expect(principal).toEqual({
       tenant: {
@@ -122,7 +122,7 @@ describe('the last use of a key', () => {
 
   test('never goes back', async () => {
     const { store, clock, key, authenticator } = await start();
-    const other = createAuthenticator({ store, clock, log: silentLog });
+    const other = new Authenticator({ store, clock, log: silentLog });
     await other.byKey(key.value);
     clock.advance(5000);
     await authenticator.byKey(key.value);
@@ -145,7 +145,7 @@ describe('the last use of a key', () => {
       ...store,
       write: (unit) => (full ? Promise.reject(new StoreError('full', 'SQLITE_FULL')) : store.write(unit)),
     };
-    const authenticator = createAuthenticator({ store: failing, clock, log: silentLog });
+    const authenticator = new Authenticator({ store: failing, clock, log: silentLog });
     await authenticator.byKey(key.value);
     await authenticator.saveUses();
     full = false;

@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 import { expect, onTestFinished, test, vi } from 'vitest';
-import { clientBucket, createLimits, type Limits, SlidingWindows } from '../../src/accounts/rate-limits.ts';
+import { clientBucket, createLimits, MemoryCounters, type Limits } from '../../src/accounts/rate-limits.ts';
 import { silentLog } from '../../src/lib/log.ts';
 import { createStore } from '../../src/store/database.ts';
 import { allSlices } from '../../src/store/limits.ts';
@@ -68,44 +68,51 @@ test('whatever comes when, a window never holds more than the limit, and who wai
   fc.assert(
     fc.property(steps, fc.integer({ min: 1, max: 5 }), (waits, count) => {
       const limit = { count, windowMs: HOUR };
-      const windows = new SlidingWindows({ windowMs: HOUR, maxBuckets: 10 });
-      const patient = new SlidingWindows({ windowMs: HOUR, maxBuckets: 10 });
+      const clock = testClock();
+      const windows = new MemoryCounters({ clock });
+      const waiter = testClock();
+      const patient = new MemoryCounters({ clock: waiter });
       const allowed: number[] = [];
-      let now = 1_700_000_000_000;
-      let waiter = now;
       for (const wait of waits) {
-        now += wait;
-        const verdict = windows.take('a', limit, now);
+        clock.advance(wait);
+        const now = clock.now();
+        const verdict = windows.take('a', limit);
         if (verdict.allowed) allowed.push(now);
         const recent = allowed.filter((at) => at > now - (HOUR / 60) * 59).length;
         expect(recent).toBeLessThanOrEqual(count);
         expect(verdict.remaining).toBeLessThanOrEqual(count - recent);
 
-        waiter += wait;
-        const first = patient.take('a', limit, waiter);
+        waiter.advance(wait);
+        const first = patient.take('a', limit);
         if (first.allowed) continue;
-        expect(first.reset * 1000).toBeGreaterThan(waiter);
-        waiter = first.reset * 1000;
-        expect(patient.take('a', limit, waiter).allowed).toBe(true);
+        expect(first.reset * 1000).toBeGreaterThan(waiter.now());
+        waiter.advance(first.reset * 1000 - waiter.now());
+        expect(patient.take('a', limit).allowed).toBe(true);
       }
     }),
   );
 });
 
 test('a clock that is set back locks nobody out', () => {
-  const windows = new SlidingWindows({ windowMs: HOUR, maxBuckets: 10 });
-  const now = 1_700_000_000_000;
-  for (let i = 0; i < 3; i++) windows.take('a', hourly, now);
-  expect(windows.take('a', hourly, now).allowed).toBe(false);
-  expect(windows.take('a', hourly, now - 10 * HOUR).allowed).toBe(true);
+  const clock = testClock();
+  const windows = new MemoryCounters({ clock });
+  for (let i = 0; i < 3; i++) windows.take('a', hourly);
+  expect(windows.take('a', hourly).allowed).toBe(false);
+  clock.step(-10 * HOUR);
+  expect(windows.take('a', hourly).allowed).toBe(true);
 });
 
 test('a million clients take bounded memory, and idle ones are forgotten', () => {
-  const windows = new SlidingWindows({ windowMs: MINUTE, maxBuckets: 1000 });
-  for (let i = 0; i < 1_000_000; i++) windows.take(`c${i}`, { count: 1, windowMs: MINUTE }, i);
+  const clock = testClock();
+  const windows = new MemoryCounters({ clock, maxBuckets: 1000 });
+  for (let i = 0; i < 1_000_000; i++) {
+    if (i % 1000 === 0) clock.advance(1000);
+    windows.take(`c${i}`, { count: 1, windowMs: MINUTE });
+  }
   expect(windows.size).toBe(1000);
-  expect(windows.take('c999999', { count: 1, windowMs: MINUTE }, 1_000_000).allowed).toBe(false);
-  windows.forgetIdle(10 * MINUTE + 1_000_000);
+  expect(windows.take('c999999', { count: 1, windowMs: MINUTE }).allowed).toBe(false);
+  clock.advance(10 * MINUTE);
+  windows.forgetIdle();
   expect(windows.size).toBe(0);
 });
 

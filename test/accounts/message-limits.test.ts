@@ -1,9 +1,17 @@
 import { describe, expect, test } from 'vitest';
-import { createMessageLimits, placesFor } from '../../src/accounts/message-limits.ts';
+import {
+  messagesLeft,
+  placeDeliveries,
+  placesFor,
+  recountWaiting,
+  roomFor,
+  type Countable,
+} from '../../src/accounts/message-limits.ts';
+import type { Principal } from '../../src/accounts/principal.ts';
 import { serverSchema } from '../../src/config/schema-server.ts';
+import type { TenantRow } from '../../src/store/tables.ts';
 import { foldMessageCounts, messagesOfAll } from '../../src/store/usage.ts';
 import { OPERATOR, saveOperator, changeTenant, findTenant } from '../../src/store/tenants.ts';
-
 import { testClock } from '../harness/clock.ts';
 import { testKey } from '../harness/keys.ts';
 import { openTestStore } from '../harness/store.ts';
@@ -71,7 +79,13 @@ async function start(free: object = { messages_per_hour: 3, messages_per_day: 5 
   });
   await saveOperator(store, 'ops@example.net', clock.now());
   const { tenant: id } = await testKey(store, { now: clock.now() });
-  const limits = createMessageLimits({ store, clock, config: () => config });
+  const parts = { store, clock, config };
+  const limits = {
+    roomFor: (who: Pick<Principal, 'tenant' | 'environment'>, count: number) => roomFor(who, count, parts),
+    place: (deliveries: readonly Countable[]) => placeDeliveries(deliveries, parts),
+    look: (tenant: TenantRow) => messagesLeft(tenant, parts),
+    release: (tenant?: string) => recountWaiting(parts, tenant),
+  };
   return {
     store,
     clock,
@@ -163,5 +177,5 @@ test('what was used is told, and is kept by the day when it is in no window any 
   expect(await store.read.selectFrom('message_counts').selectAll().execute()).toEqual([
     { tenant: id, starts_at: START, count: 4 },
   ]);
-  expect(await messagesOfAll(store, { from: START, until: START + DAY })).toEqual([{ tenant: id, messages: 4 }]);
+  expect(await messagesOfAll(store, START, START + DAY)).toEqual([{ tenant: id, messages: 4 }]);
 });

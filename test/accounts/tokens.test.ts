@@ -1,12 +1,10 @@
 import { expect, test } from 'vitest';
-import { createAuthenticator } from '../../src/accounts/authenticate.ts';
+import { Authenticator } from '../../src/accounts/authenticate.ts';
 import { isServed, makeAccount, signupConfirmation } from '../../src/accounts/tenants.ts';
 import { findToken, newToken, sweepTokens } from '../../src/accounts/consent.ts';
-
 import { serverSchema } from '../../src/config/schema-server.ts';
 import { silentLog } from '../../src/lib/log.ts';
 import { OPERATOR, saveOperator, changeTenant, countTenants, listTenants } from '../../src/store/tenants.ts';
-
 import { testClock } from '../harness/clock.ts';
 import { testKey } from '../harness/keys.ts';
 import { openTestStore } from '../harness/store.ts';
@@ -67,7 +65,7 @@ test('the sweep takes what nobody confirmed in time, and nothing else', async ()
   await sweepTokens({ store, clock });
   const left = await listTenants(store, { limit: 10 });
   expect(left.map(({ id }) => id)).toEqual([OPERATOR, confirmed.tenant]);
-  const authenticator = createAuthenticator({ store, clock, log: silentLog });
+  const authenticator = new Authenticator({ store, clock, log: silentLog });
   expect(await authenticator.byKey(key)).toBe('AUTH_INVALID_KEY');
   expect(await authenticator.byKey(confirmed.value)).toMatchObject({ key: { id: confirmed.id } });
 });

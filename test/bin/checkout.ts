@@ -1,6 +1,5 @@
 /** A throw-away checkout for the launcher's tests: the real bin/, a main that tells what it was given, a pretended npm. */
 import { spawn, type ChildProcess } from 'node:child_process';
-
 import { chmod, cp, mkdir, mkdtemp, realpath, rm, symlink, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';

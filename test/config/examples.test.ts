@@ -4,7 +4,7 @@ import { join } from 'node:path';
 import { describe, expect, test } from 'vitest';
 import { parse } from 'yaml';
 import { changesFromDefaults, writtenServer } from '../../src/config/diff.ts';
-import { jsonSchema } from '../../src/config/json-schema.ts';
+import { jsonSchema } from '../../src/config/schema.ts';
 import { loadProjects, loadServer } from '../../src/config/folder.ts';
 import { machineSecrets } from '../../src/config/secrets.ts';
 import { checkTemplates } from '../../src/templates/engine.ts';

@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'vitest';
-import { baseUrlOf, httpPlaces, parseHttpListen } from '../../src/config/http-address.ts';
+import { baseUrlOf, httpPlaces, parseHttpListen } from '../../src/config/schema-server.ts';
 
 test.each([
   ['[::]:80', '[::]:80', false],

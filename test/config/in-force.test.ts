@@ -6,7 +6,6 @@ import { insertDomain } from '../../src/store/domains.ts';
 import { deleteProject, findProject, putInForce } from '../../src/store/projects.ts';
 import { OPERATOR, insertTenant } from '../../src/store/tenants.ts';
 import type { DomainStatus } from '../../src/store/tables.ts';
-
 import { tenantRow } from '../harness/keys.ts';
 import { openTestStore } from '../harness/store.ts';
 import { configFolder, openSource, projectText } from './folder.ts';

@@ -1,8 +1,6 @@
 import { describe, expect, test } from 'vitest';
 import { parseProject, parseServer } from '../../src/config/parse.ts';
-import { buildSnapshot } from '../../src/config/snapshot.ts';
-import type { Form, Project } from '../../src/config/forms.ts';
-
+import { buildSnapshot, type Form, type Project } from '../../src/config/snapshot.ts';
 import { SERVER } from './folder.ts';
 
 const env = { variable: () => undefined, file: () => undefined };

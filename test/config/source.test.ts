@@ -176,7 +176,7 @@ describe('a reload', () => {
     const folder = await configFolder({ 'projects/a.yml': projectText('a', 'a.example') });
     const { source } = await start(folder);
     const told: [Snapshot, Snapshot][] = [];
-    const stop = source.onChange((...snapshots) => told.push(snapshots));
+    source.onChange((...snapshots) => told.push(snapshots));
     const before = source.current();
     await folder.write('projects/a.yml', projectText('a', 'a.example').replace('anna', 'ben'));
     await folder.write('projects/b.yml', projectText('b', 'b.example'));
@@ -194,10 +194,6 @@ describe('a reload', () => {
     expect(source.current().server.delivery.retry).toEqual([60_000]);
     expect(told).toEqual([[source.current(), before]]);
     expect(before.domains.get('a.example')?.forms.get('contact')?.to).toEqual(['anna@example.org']);
-    stop();
-    await folder.write('projects/b.yml', projectText('b', 'b.example').replace('anna', 'ben'));
-    expect((await source.reload()).kind).toBe('applied');
-    expect(told).toHaveLength(1);
   });
 
   test('of something invalid changes nothing and says what is wrong', async () => {

@@ -39,7 +39,7 @@ const STUBBORN = part(
   },
 );
 
-test('a configuration is read beside everything else, once, and is frozen', async () => {
+test('a configuration is read beside everything else, and is frozen', async () => {
   const { reader } = shared;
   let turns = 0;
   const counting = setInterval(() => turns++, 1);
@@ -51,8 +51,6 @@ test('a configuration is read beside everything else, once, and is frozen', asyn
   expect(result.ok.project).toEqual({ name: 'Shop', slug: 'shop' });
   expect(Object.isFrozen(result.ok.templates['t'])).toBe(true);
   expect(result.ok.templates['constructor']).toBeUndefined();
-  expect((await reader.read(large(), shop)).result).toBe(result);
-  expect((await reader.read(large(), { ...shop, accepted: true })).result).toBe(result);
 });
 
 test('five megabytes of templates come back whole', async () => {
@@ -120,7 +118,7 @@ test('a rendering that ends itself never is killed, and holds up no other tenant
   expect(order).toEqual(['honest', 'hog']);
   const message = 'it takes more time or memory than it may';
   expect(await hogs[0]).toMatchObject([{ fault: { template: 't', message } }, { fault: { message } }]);
-}, 60_000);
+});
 
 test.each([
   [
@@ -131,15 +129,11 @@ test.each([
     'makes one large list',
     '{% assign a = (1..16000000) %}{% assign b = a | concat: a | concat: a | concat: a | sort %}{{ b | size }}',
   ],
-])(
-  'a template that %s ends at most its own process',
-  async (_, text) => {
-    const { renderer } = shared;
-    expect(await renderer.render('ten_hog', [part(text)])).toMatchObject([{ fault: { template: 't' } }]);
-    expect(await renderer.render('ten_a', [part('{{ 1 }}')])).toEqual([{ ok: { text: '1' } }]);
-  },
-  60_000,
-);
+])('a template that %s ends at most its own process', async (_, text) => {
+  const { renderer } = shared;
+  expect(await renderer.render('ten_hog', [part(text)])).toMatchObject([{ fault: { template: 't' } }]);
+  expect(await renderer.render('ten_a', [part('{{ 1 }}')])).toEqual([{ ok: { text: '1' } }]);
+});
 
 test('of one tenant so many may wait, of others still as many', async () => {
   const { renderer } = ownPool({ maxWaiting: 2 });

@@ -1,4 +1,5 @@
 import { createPrivateKey } from 'node:crypto';
+import { once } from 'node:events';
 import { readdir, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { PassThrough } from 'node:stream';
@@ -8,7 +9,6 @@ import { dkimResult } from '../../src/dev/verdicts.ts';
 import { silentLog } from '../../src/lib/log.ts';
 import { dkimRecordValue } from '../../src/dns/records.ts';
 import { generateDkimKey, signDkim } from '../../src/mail/dkim.ts';
-
 import type { ZoneRecord } from '../../src/dev/dns-server.ts';
 import { connected, lines, send, startMx, temporaryFolder } from './mail-client.ts';
 
@@ -186,56 +186,39 @@ describe('behaving otherwise', () => {
   });
 
   test('one recipient of several is refused', async () => {
-    const mx = await startMx([], {
-      behave: ({ stage, to }) =>
-        stage === 'rcpt' && to.at(-1) === 'no@there.test' ? { code: 550, text: '5.1.1 no such user' } : undefined,
-    });
+    const mx = await startMx();
+    mx.behave(({ stage, to }) =>
+      stage === 'rcpt' && to.at(-1) === 'no@there.test' ? { code: 550, text: '5.1.1 no such user' } : undefined,
+    );
     const sent = await send(await connected(mx), ['yes@there.test', 'no@there.test', 'too@there.test'], MAIL);
     expect(sent).toMatchObject({ accepted: ['yes@there.test', 'too@there.test'], rejected: ['no@there.test'] });
     expect(mx.mails.list()[0]?.envelope.to).toEqual(['yes@there.test', 'too@there.test']);
   });
 
   test.each([
-    ['connect', 421],
-    ['connect', 554],
-    ['mail', 550],
+    ['rcpt', 550],
     ['data', 552],
     ['data', 451],
   ] as const)('a reply at %s: %i, and nothing is kept', async (stage, code) => {
     const folder = await temporaryFolder();
     const seen: unknown[] = [];
-    const mx = await startMx([], {
-      folder,
-      behave: (step) => {
-        seen.push(step);
-        return step.stage === stage ? { code, text: '1.2.3 words' } : undefined;
-      },
+    const mx = await startMx([], { folder });
+    mx.behave((step) => {
+      seen.push(step);
+      return step.stage === stage ? { code, text: '1.2.3 words' } : undefined;
     });
     const attempt = connected(mx).then((client) => send(client, ['you@there.test'], MAIL));
     await expect(attempt).rejects.toMatchObject({ responseCode: code });
     expect(await readdir(folder)).toEqual([]);
-    const from = stage === 'connect' ? '' : 'bounce@example.test';
-    expect(seen.at(-1)).toEqual({ stage, from, to: stage === 'data' ? ['you@there.test'] : [] });
+    expect(seen.at(-1)).toEqual({ stage, from: 'bounce@example.test', to: ['you@there.test'] });
   });
 
-  test('cut: the connection ends without a reply; "keep and cut" has kept the mail', async () => {
-    const mx = await startMx([], { behave: ({ stage }) => (stage === 'data' ? 'cut' : undefined) });
-    const lost = connected(mx).then((client) => send(client, ['you@there.test'], MAIL));
-    await expect(lost).rejects.toMatchObject({ code: 'ECONNECTION' });
-    expect(mx.mails.list()).toEqual([]);
-    mx.behave(({ stage }) => (stage === 'data' ? 'keep and cut' : undefined));
-    const kept = connected(mx).then((client) => send(client, ['you@there.test'], MAIL));
-    await expect(kept).rejects.toMatchObject({ code: 'ECONNECTION' });
-    expect(mx.mails.list()).toHaveLength(1);
-  });
-
-  test('hang: no reply until the server closes, which it does at once', async () => {
-    const mx = await startMx([], { behave: ({ stage }) => (stage === 'connect' ? 'hang' : undefined) });
-    const attempt = connected(mx);
-    attempt.catch(() => undefined);
-    await expect.poll(() => mx.connections()).toBe(1);
+  test('a connection that is open does not hold up its end', async () => {
+    const mx = await startMx();
+    const client = await connected(mx);
+    const lost = once(client, 'end');
     await mx.close();
-    await expect(attempt).rejects.toMatchObject({ code: 'ECONNECTION' });
+    expect(await lost).toEqual([]);
   });
 });
 

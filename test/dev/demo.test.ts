@@ -4,7 +4,7 @@ import { expectStrictPage, policyOf, serve } from './pages.ts';
 
 describe('the demo form', () => {
   test('is a plain form that needs no script, with a label for every field', async () => {
-    const url = await serve(demoPages({ endpoint: '/demo.example/contact', outbox: '/outbox' }));
+    const url = await serve(demoPages('/demo.example/contact'));
     const response = await fetch(`${url}/`);
     const page = await response.text();
     expectStrictPage(response, page);
@@ -19,21 +19,14 @@ describe('the demo form', () => {
   });
 
   test('may be sent to its own server, which must see where it comes from', async () => {
-    const url = await serve(demoPages({ endpoint: '/demo.example/contact', outbox: '/outbox' }));
+    const url = await serve(demoPages('/demo.example/contact'));
     const response = await fetch(`${url}/`);
     expect(policyOf(response)).toMatchObject({ 'form-action': "'self'", 'connect-src': "'self'" });
     expect(response.headers.get('referrer-policy')).toBe('same-origin');
   });
 
-  test('or to another server, and to that one alone', async () => {
-    const url = await serve(demoPages({ endpoint: 'http://127.0.0.1:9/demo.example/contact', outbox: '/outbox' }));
-    const policy = policyOf(await fetch(`${url}/`));
-    expect(policy['form-action']).toBe("'self' http://127.0.0.1:9");
-    expect(policy['connect-src']).toBe("'self' http://127.0.0.1:9");
-  });
-
   test('leaves every other path and method alone', async () => {
-    const url = await serve(demoPages({ endpoint: '/demo.example/contact', outbox: '/outbox' }));
+    const url = await serve(demoPages('/demo.example/contact'));
     expect((await fetch(`${url}/else`)).status).toBe(418);
     expect((await fetch(`${url}/`, { method: 'POST' })).status).toBe(418);
     expect((await fetch(`${url}/`, { method: 'HEAD' })).status).toBe(200);

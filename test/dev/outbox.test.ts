@@ -76,7 +76,7 @@ const EVIL = lines(
 
 async function outbox(...mails: Buffer[]) {
   const mx = await startMx();
-  const url = await serve(outboxPages({ mails: mx.mails }));
+  const url = await serve(outboxPages(mx.mails));
   const client = await connected(mx);
   for (const mail of mails) await send(client, ['owner@there.test'], mail);
   const [newest] = mx.mails.list();
@@ -152,7 +152,7 @@ describe('the list', () => {
         verdicts,
       });
     }
-    const url = await serve(outboxPages({ mails }));
+    const url = await serve(outboxPages(mails));
     const first = await (await fetch(`${url}/outbox`)).text();
     const second = await (await fetch(`${url}/outbox?page=2`)).text();
     expect(first.match(/mail \d+\./g)?.filter((_, i, all) => i === 0 || i === all.length - 1)).toEqual([

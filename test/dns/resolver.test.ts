@@ -1,6 +1,5 @@
 import { describe, expect, test } from 'vitest';
-import { mailauthResolver } from '../../src/dns/mailauth.ts';
-import { createResolver } from '../../src/dns/resolver.ts';
+import { mailauthResolver, createResolver } from '../../src/dns/resolver.ts';
 import { startTestDns } from '../harness/dns.ts';
 import type { ZoneRecord } from '../../src/dev/dns-server.ts';
 

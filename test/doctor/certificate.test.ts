@@ -1,7 +1,6 @@
 import { writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { expect, test } from 'vitest';
-
 import { serverSchema } from '../../src/config/schema-server.ts';
 import { selfSignedCertificate } from '../../src/dev/certificate.ts';
 import { checkCertificate } from '../../src/doctor/doctor.ts';
@@ -30,33 +29,34 @@ test.each<[string, string[], number, object]>([
   const file = join(await temporaryFolder(), 'cert.pem');
   await writeFile(file, cert);
   clock.advance(later);
-  expect(await checkCertificate(config(file, key), clock)).toMatchObject([expected]);
-  expect(await checkCertificate(config(cert, key), clock)).toMatchObject([expected]);
+  expect(await checkCertificate(config(file, key), clock)).toMatchObject(expected);
+  expect(await checkCertificate(config(cert, key), clock)).toMatchObject(expected);
 });
 
 test('one that is not used, because TLS is off', async () => {
   const { cert } = selfSignedCertificate([HOST], testClock().now());
   const { tls, ...rest } = config(cert);
-  expect(await checkCertificate({ ...rest, tls: { ...tls, mode: 'off' } }, testClock())).toMatchObject([
-    { status: 'warning', found: 'it is not used: tls.mode is off', advice: expect.stringContaining('tls.mode') },
-  ]);
+  expect(await checkCertificate({ ...rest, tls: { ...tls, mode: 'off' } }, testClock())).toMatchObject({
+    status: 'warning',
+    found: 'it is not used: tls.mode is off',
+    advice: expect.stringContaining('tls.mode'),
+  });
 });
 
 test('none, and one that cannot be read', async () => {
-  expect(await checkCertificate(config(undefined), testClock())).toMatchObject([{ status: 'warning' }]);
-  expect(await checkCertificate(config('/nowhere/cert.pem'), testClock())).toMatchObject([
-    { status: 'failed', found: expect.stringContaining('/nowhere/cert.pem') },
-  ]);
+  expect(await checkCertificate(config(undefined), testClock())).toMatchObject({ status: 'warning' });
+  expect(await checkCertificate(config('/nowhere/cert.pem'), testClock())).toMatchObject({
+    status: 'failed',
+    found: expect.stringContaining('/nowhere/cert.pem'),
+  });
 });
 
 test('one whose key is another one’s, which the daemon does not take', async () => {
   const now = testClock().now();
   const [{ cert }, { key }] = [selfSignedCertificate([HOST], now), selfSignedCertificate([HOST], now)];
-  expect(await checkCertificate(config(cert, key), testClock())).toMatchObject([
-    {
-      status: 'failed',
-      found: expect.stringContaining('cannot be used'),
-      advice: expect.stringContaining('tls.files'),
-    },
-  ]);
+  expect(await checkCertificate(config(cert, key), testClock())).toMatchObject({
+    status: 'failed',
+    found: expect.stringContaining('cannot be used'),
+    advice: expect.stringContaining('tls.files'),
+  });
 });

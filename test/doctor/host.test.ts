@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'vitest';
-import type { Check } from '../../src/doctor/check.ts';
+import type { Result, Results } from '../../src/doctor/check.ts';
 import { checkBounces, checkHostSpf, checkName, checkReverse, type Host } from '../../src/doctor/host.ts';
 import { startTestDns } from '../harness/dns.ts';
 import type { ZoneRecord } from '../../src/dev/dns-server.ts';
@@ -14,12 +14,12 @@ function silent(only: 'A' | 'AAAA' | 'CNAME' | 'MX', name = HOST): ZoneRecord {
 }
 
 async function look(
-  which: (host: Host) => Promise<Check[]>,
+  which: (host: Host) => Promise<Results>,
   zone: readonly ZoneRecord[],
   publicIps: readonly string[] = [],
-): Promise<Check[]> {
+): Promise<Result[]> {
   const { resolver } = await startTestDns(zone);
-  return which({ hostname: HOST, publicIps, resolver });
+  return [await which({ hostname: HOST, publicIps, resolver })].flat();
 }
 
 describe('host_name', () => {

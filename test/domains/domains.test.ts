@@ -3,10 +3,8 @@ import type { Letter } from '../../src/accounts/consent.ts';
 import { createDomains } from '../../src/domains/domains.ts';
 import { createKeyring } from '../../src/domains/dkim-keys.ts';
 import { projectSchema } from '../../src/config/schema.ts';
-
 import { serverSchema } from '../../src/config/schema-server.ts';
-import type { Project } from '../../src/config/forms.ts';
-import { buildSnapshot, type Snapshot } from '../../src/config/snapshot.ts';
+import { type Project, buildSnapshot, type Snapshot } from '../../src/config/snapshot.ts';
 import { silentLog } from '../../src/lib/log.ts';
 import { enqueue } from '../../src/queue/enqueue.ts';
 import { systemMail } from '../../src/queue/system-mail.ts';
@@ -16,7 +14,6 @@ import { storePrefix } from '../../src/store/messages.ts';
 import { putInForce } from '../../src/store/projects.ts';
 import { OPERATOR, insertTenant } from '../../src/store/tenants.ts';
 import type { Store, Unit } from '../../src/store/store.ts';
-
 import { testClock } from '../harness/clock.ts';
 import { startTestDns } from '../harness/dns.ts';
 import { tenantRow } from '../harness/keys.ts';

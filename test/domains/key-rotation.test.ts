@@ -1,6 +1,13 @@
+import { sql } from 'kysely';
 import { expect, test } from 'vitest';
-import { keysOfOwner, makeKey, nextSelector, type KeyOwner, createKeyring } from '../../src/domains/dkim-keys.ts';
-import { selectorOf } from '../../src/domains/states.ts';
+import {
+  keysOfOwner,
+  makeKey,
+  nextSelector,
+  type KeyOwner,
+  createKeyring,
+  selectorOf,
+} from '../../src/domains/dkim-keys.ts';
 import { advanceKeys, rotateKeys } from '../../src/domains/rotation.ts';
 import { dkimRecord } from '../../src/dns/records.ts';
 import { silentLog } from '../../src/lib/log.ts';
@@ -56,10 +63,8 @@ async function setUp(owner = CLAIM) {
     },
   };
 
-  async function execute(sql: string): Promise<void> {
-    await store.write([
-      { definition: { compile: (db) => ({ ...db.selectNoFrom([]).compile(), sql, parameters: [] }) }, values: {} },
-    ]);
+  async function execute(text: string): Promise<void> {
+    await store.write([{ definition: () => sql.raw(text), values: {} }]);
   }
 }
 

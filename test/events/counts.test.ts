@@ -1,7 +1,8 @@
+import { sql } from 'kysely';
 import { expect, test } from 'vitest';
 import { createEventCounts, type Counted, type EventCounts } from '../../src/events/counts.ts';
 import { recordEvent, type NewEvent } from '../../src/store/events.ts';
-import { define } from '../../src/store/statement.ts';
+import { query } from '../../src/store/statement.ts';
 import type { Store } from '../../src/store/store.ts';
 import { testClock } from '../harness/clock.ts';
 import { openTestStore } from '../harness/store.ts';
@@ -11,7 +12,7 @@ const HOUR = 3_600_000;
 const DAY = 24 * HOUR;
 const NEW_YEAR = Date.UTC(2026, 0, 1);
 
-const forgetAll = define<object>()((db) => db.deleteFrom('events'));
+const forgetAll = query<object>(() => sql`delete from events`);
 
 function record(store: Store, ...events: Partial<NewEvent>[]): Promise<unknown> {
   return store.write(

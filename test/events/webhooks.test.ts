@@ -5,7 +5,6 @@ import { cancel, hold, listDeliveries, release, resume } from '../../src/queue/o
 import { insertFile } from '../../src/store/submissions.ts';
 import { disableWebhook, replaceSecret } from '../../src/store/webhooks.ts';
 import { OPERATOR, changeTenant } from '../../src/store/tenants.ts';
-
 import { testClock } from '../harness/clock.ts';
 import { DAY, HOUR, MINUTE, SECOND, answered, eventWorld, snapshotOf } from './world.ts';
 

@@ -1,7 +1,6 @@
 /** Webhooks on a real store, a clock that the test moves, and a door that writes down what would be posted. */
 import { expect, onTestFinished } from 'vitest';
 import { projectSchema } from '../../src/config/schema.ts';
-
 import { serverSchema } from '../../src/config/schema-server.ts';
 import { buildSnapshot, type Snapshot } from '../../src/config/snapshot.ts';
 import type { HttpReply, HttpRequest } from '../../src/dns/guarded-fetch.ts';
@@ -19,7 +18,7 @@ import type { WebhookRow, SubmissionRow } from '../../src/store/tables.ts';
 import { recentDeliveries, type WebhookDelivery } from '../../src/store/webhook-deliveries.ts';
 import { insertWebhook } from '../../src/store/webhooks.ts';
 import type { Transport } from '../../src/queue/transport.ts';
-import { createWorker } from '../../src/queue/worker.ts';
+import { Worker } from '../../src/queue/worker.ts';
 import { testClock, type TestClock } from '../harness/clock.ts';
 import { openTestStore } from '../harness/store.ts';
 
@@ -84,7 +83,7 @@ export async function eventWorld(given: { snapshot?: Snapshot; store?: Store } =
 
   /** A daemon: looks for what happened, and its queue posts what is due. */
   function daemon(own: TestClock = clock) {
-    const worker = createWorker({
+    const worker = new Worker({
       store,
       clock: own,
       log: silentLog,

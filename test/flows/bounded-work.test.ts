@@ -105,7 +105,7 @@ test('what is slow by design is refused, or takes its time, while everybody else
   const file = { filename: 'a', content: `${' '.repeat(15_000_000)}!` };
   const attached = bytes({ ...mail, text: 'x', attachments: [file] });
   await attack('15 MB that are not base64', () => post('/email/send', attached), 400, 'base64');
-}, 120_000);
+});
 
 test.each(['a*a*a*a*a*a*b', String.raw`\w*-?\w*-?\w*-?\w*-?\w*`, 'a{0,100}a{0,100}a{0,100}b'])(
   'a form with the pattern %s answers every visitor soon',
@@ -146,4 +146,4 @@ templates:
   const of = (name: string) => sources.find((source) => source.includes(`Subject: From ${name}`));
   expect(of('Ann')).toContain('Hello Ann');
   expect(of('Slow')).toContain('Contact form: new submission');
-}, 60_000);
+});

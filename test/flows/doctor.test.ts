@@ -7,7 +7,6 @@ import { z } from 'zod';
 import { createClient } from '../../src/cli/client.ts';
 import { queue } from '../../src/contract/queue.ts';
 import { startTestWorld, type TestWorld, type WorldSettings } from '../harness/daemon.ts';
-
 import type { ZoneRecord } from '../../src/dev/dns-server.ts';
 import { freePort } from '../harness/child.ts';
 import { runOperator } from '../harness/terminal.ts';

@@ -6,7 +6,6 @@ import { apiClient, type Client } from '../harness/api.ts';
 import { until } from '../harness/child.ts';
 import { testClock } from '../harness/clock.ts';
 import { startTestWorld, type TestWorld } from '../harness/daemon.ts';
-
 import type { ZoneRecord } from '../../src/dev/dns-server.ts';
 
 const HOUR = 3_600_000;

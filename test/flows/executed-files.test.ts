@@ -8,11 +8,11 @@ import { startCatcher } from '../harness/catcher.ts';
 import { until } from '../harness/child.ts';
 import { inspect, type Executed } from '../harness/executed-files.ts';
 
-const MAX_FILES = { post: 44, delivery: 56, inbound: 45, forwarding: 48, domains: 36 };
+const MAX_FILES = { post: 39, delivery: 51, inbound: 40, forwarding: 47, domains: 30 };
 
 afterEach(() => vi.unstubAllEnvs());
 
-test('a form post, an inbound message and GET /domains each execute few files', { timeout: 120_000 }, async () => {
+test('a form post, an inbound message and GET /domains each execute few files', async () => {
   vi.stubEnv('NODE_OPTIONS', '--inspect=127.0.0.1:0');
   const catcher = await startCatcher();
   const appliance = await openAppliance({ deliverTo: catcher.port });

@@ -3,7 +3,6 @@ import { expect, test } from 'vitest';
 import { z } from 'zod';
 import { OPERATOR, changeTenant } from '../../src/store/tenants.ts';
 import { suppress } from '../../src/store/suppressions.ts';
-
 import { apiClient } from '../harness/api.ts';
 import { until } from '../harness/child.ts';
 import { startTestWorld, type WorldSettings } from '../harness/daemon.ts';

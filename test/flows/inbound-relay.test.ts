@@ -53,7 +53,7 @@ async function start(server: Record<string, Record<string, unknown>> = {}) {
 
   /** Waits until so many have come out, and a while for more. */
   async function out(count: number): Promise<typeof peer.messages> {
-    await expect.poll(() => peer.messages.length, { timeout: 20_000 }).toBeGreaterThanOrEqual(count);
+    await expect.poll(() => peer.messages.length).toBeGreaterThanOrEqual(count);
     await expect.poll(async () => (await world.queue()).every(({ settled_at }) => settled_at !== null)).toBe(true);
     return peer.messages;
   }

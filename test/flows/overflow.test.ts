@@ -3,7 +3,6 @@ import { simpleParser } from 'mailparser';
 import { expect, test } from 'vitest';
 import { mailOverflows } from '../../src/forms/overflow.ts';
 import { systemClock } from '../../src/lib/clock.ts';
-import { retryNow } from '../../src/queue/operate.ts';
 import { OPERATOR } from '../../src/store/tenants.ts';
 import { startTestWorld, type TestWorld } from '../harness/daemon.ts';
 import { testKey, type TestKey } from '../harness/keys.ts';
@@ -38,15 +37,12 @@ async function later(world: TestWorld, minutes: number): Promise<void> {
   const { store, snapshot } = world.daemon;
   const clock = { ...systemClock, now: () => systemClock.now() + minutes * MINUTE };
   await mailOverflows({ store, clock, snapshot, wake: () => undefined });
-  const waiting = await store.read.selectFrom('deliveries').select('id').where('state', '=', 'queued').execute();
-  for (const { id } of waiting) await retryNow(store, id, systemClock.now());
+  await world.tryNow();
 }
 
 async function overflowMails(world: TestWorld, count: number) {
   await expect
-    .poll(() => world.mx.mails.list().filter(({ subject }) => subject.includes('not mailed')).length, {
-      timeout: 20_000,
-    })
+    .poll(() => world.mx.mails.list().filter(({ subject }) => subject.includes('not mailed')).length)
     .toBe(count);
   const mails = world.mx.mails.list().filter(({ subject }) => subject.includes('not mailed'));
   return Promise.all(

@@ -82,7 +82,7 @@ test('leads wait for their turn, shown with the reason, and leave when the plan 
   }
   await world.caught(3);
   await expect
-    .poll(async () => (await operator('GET', '/admin/queue?state=deferred')).json, { timeout: 10_000 })
+    .poll(async () => (await operator('GET', '/admin/queue?state=deferred')).json)
     .toMatchObject({ count: 2 });
   const { deliveries } = (await operator('GET', '/admin/queue?state=deferred')).json as { deliveries: Waiting[] };
   const waits = deliveries.map(({ attempts, last_reply, next_attempt_at, expires_at, created_at }) => ({

@@ -28,7 +28,14 @@ async function start() {
   onTestFinished(() => void (passing = setInterval(() => clock.advance(100), 1)));
   const { daemon, url } = world;
   const { headers } = await testKey(daemon.store, { tenant: OPERATOR });
-  const jobs = Object.values(retentionJobs({ store: daemon.store, clock, snapshot: daemon.snapshot }));
+  const jobs = Object.values(
+    retentionJobs({
+      store: daemon.store,
+      clock,
+      config: () => daemon.snapshot().server,
+      snapshot: daemon.snapshot,
+    }),
+  );
 
   async function ask(path: string, init: RequestInit = {}) {
     const response = await fetch(url + path, { ...init, headers: { ...headers, 'Content-Type': 'application/json' } });
@@ -110,5 +117,5 @@ test('the daemon does it by itself', async () => {
   await settled(1);
   clock.advance(91 * DAY);
   const left = daemon.store.read.selectFrom('submissions').select('id');
-  await expect.poll(async () => (await left.execute()).length, { timeout: 30_000 }).toBe(0);
-}, 60_000);
+  await expect.poll(async () => (await left.execute()).length).toBe(0);
+});

@@ -60,7 +60,7 @@ test.each([
   const peer = await startSmtpPeer({ script: { ehlo } });
   const world = await startTestWorld({ server: { delivery: { port: peer.port } } });
   await world.post('/example.test/contact', { name: 'J', email: 'jürgen@example.org', message: 'x' }, JSON_ANSWER);
-  await expect.poll(() => peer.messages.length, { timeout: 10_000 }).toBe(1);
+  await expect.poll(() => peer.messages.length).toBe(1);
   const data = Buffer.from(peer.messages[0]?.data ?? '', 'latin1').toString();
   const [header = ''] = data.split('\r\n\r\n', 1);
   expect(header.split('\r\n').find((line) => line.startsWith('Reply-To:'))).toBe(replyTo);

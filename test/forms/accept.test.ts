@@ -1,10 +1,10 @@
 import { expect, onTestFinished, test, vi } from 'vitest';
 import { Idempotency } from '../../src/accounts/idempotency.ts';
 import { createLimits } from '../../src/accounts/rate-limits.ts';
-import type { Form } from '../../src/config/forms.ts';
+import type { Form } from '../../src/config/snapshot.ts';
 import { createMatching, checkSubmission } from '../../src/forms/check.ts';
 import type { SubmittedBody } from '../../src/forms/fields.ts';
-import { createAccept, sweepAcknowledged, type Admitted } from '../../src/forms/accept.ts';
+import { acceptSubmission, sweepAcknowledged, type Admitted } from '../../src/forms/accept.ts';
 import { createFileStore } from '../../src/forms/files.ts';
 import { checkForSpam } from './spam-check.ts';
 import { silentLog } from '../../src/lib/log.ts';
@@ -27,7 +27,8 @@ async function openWorld() {
   const wake = vi.fn<() => void>();
   const config = () => serverOf();
   const consent = testConsent({ store, clock, limits, config });
-  const accept = createAccept({ store, clock, limits, consent, config, wake });
+  const parts = { store, clock, limits, consent, config, wake };
+  const accept = (submission: Admitted) => acceptSubmission(submission, parts);
 
   function admitted(form: Form, body: Partial<SubmittedBody>, more: Partial<Admitted> = {}): Admitted {
     const submission = checkSubmission(form, { entries: [], files: [], ...body }, createMatching());

@@ -1,6 +1,6 @@
 import { createSecretKey } from 'node:crypto';
 import { describe, expect, test } from 'vitest';
-import { openReturnPath } from '../../src/mail/return-path.ts';
+import { openReturnPath } from '../../src/mail/own-addresses.ts';
 import { addressing, ana, openMailWorld, secret } from './mail-world.ts';
 
 describe('an acknowledgment', () => {

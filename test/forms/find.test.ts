@@ -1,5 +1,6 @@
 import { expect, test } from 'vitest';
-import { findDomain, findSendForm } from '../../src/forms/find.ts';
+import { findDomain } from '../../src/config/snapshot.ts';
+import { findSendForm } from '../../src/forms/find.ts';
 import { DOMAIN, snapshotOf } from './world.ts';
 
 test('a domain is found in whatever case or script it is written', () => {

@@ -4,16 +4,14 @@ import { simpleParser, type ParsedMail } from 'mailparser';
 import { expect, onTestFinished, vi } from 'vitest';
 import { keepRecent, type Revision } from '../../src/accounts/projects.ts';
 import { createLimits } from '../../src/accounts/rate-limits.ts';
-import type { Form, Project } from '../../src/config/forms.ts';
+import type { Form, Project } from '../../src/config/snapshot.ts';
 import { createMatching, checkSubmission } from '../../src/forms/check.ts';
 import type { SubmittedBody } from '../../src/forms/fields.ts';
-import { createAccept } from '../../src/forms/accept.ts';
+import { acceptSubmission, type Admitted } from '../../src/forms/accept.ts';
 import { createFileStore } from '../../src/forms/files.ts';
 import { checkForSpam } from './spam-check.ts';
 import { type FormMail, createFormSource } from '../../src/forms/form-mail.ts';
-
 import { createKeyring } from '../../src/domains/dkim-keys.ts';
-
 import { silentLog } from '../../src/lib/log.ts';
 import { generateDkimKey, type DkimAlgorithm } from '../../src/mail/dkim.ts';
 import { insertDkimKey, type NewDkimKey } from '../../src/store/dkim-keys.ts';
@@ -67,7 +65,8 @@ export async function openMailWorld(config: WorldConfig, { keys, revision = true
   const error = vi.fn<(event: string) => void>();
   const warn = vi.fn<(event: string) => void>();
   const consent = testConsent({ store, clock, limits, config: () => server });
-  const accept = createAccept({ store, clock, limits, consent, config: () => server, wake: () => undefined });
+  const parts = { store, clock, limits, consent, config: () => server, wake: () => undefined };
+  const accept = (submission: Admitted) => acceptSubmission(submission, parts);
   const revisionOf = vi.fn<(id: string) => Promise<Revision | undefined>>(() => {
     return Promise.resolve(revision ? { id: 'rev_1', config: projectOf(form).config } : undefined);
   });

@@ -1,7 +1,7 @@
 import { createSecretKey } from 'node:crypto';
 import { describe, expect, test } from 'vitest';
 import { notification } from '../../src/forms/form-mail.ts';
-import { openReturnPath } from '../../src/mail/return-path.ts';
+import { openReturnPath } from '../../src/mail/own-addresses.ts';
 import { addressing, ana, formMailOf, openMailWorld, secret, type Entries } from './mail-world.ts';
 import type { WorldConfig } from './world.ts';
 

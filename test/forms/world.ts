@@ -1,8 +1,7 @@
 /** Forms, submissions and mail for the tests of this folder, made from YAML-like configuration as the loader makes them. */
 import { type ServerConfig, projectSchema } from '../../src/config/schema.ts';
 import { serverSchema } from '../../src/config/schema-server.ts';
-import type { Form } from '../../src/config/forms.ts';
-import { buildSnapshot, type Snapshot } from '../../src/config/snapshot.ts';
+import { type Form, buildSnapshot, type Snapshot } from '../../src/config/snapshot.ts';
 import type { Upload } from '../../src/forms/files.ts';
 
 export const DOMAIN = 'example.com';

@@ -14,7 +14,6 @@ import { openPostgresStore } from '../../src/store/postgres.ts';
 import { openForReading } from '../../src/store/sqlite-connection.ts';
 import type { Tables } from '../../src/store/tables.ts';
 import { freePort, startChild, until, untilReady, type Child } from './child.ts';
-
 import { temporaryFolder } from './store.ts';
 
 const LAUNCHER = join(import.meta.dirname, '../../bin/postern');
@@ -194,7 +193,7 @@ export async function openAppliance(options: ApplianceOptions): Promise<Applianc
         signal(name);
         return ended;
       },
-      ready: () => untilReady(child, async () => (await get('/readyz'))?.status === 200, 60_000),
+      ready: () => untilReady(child, async () => (await get('/readyz'))?.status === 200),
     };
   }
 
@@ -252,7 +251,7 @@ export const WORLD: readonly ZoneRecord[] = [
 ];
 
 async function startWorldDns(): Promise<DnsServer> {
-  const dns = await startDnsServer({ records: WORLD });
+  const dns = await startDnsServer(WORLD);
   onTestFinished(() => dns.close());
   return dns;
 }

@@ -1,6 +1,5 @@
 /** Programs that a test starts: what they print is kept for the error message, and they are ended by their process id. */
 import { spawn, type ChildProcess, type SpawnOptions } from 'node:child_process';
-
 import { createSocket, type Socket } from 'node:dgram';
 import { once } from 'node:events';
 import { connect, createServer, Server } from 'node:net';
@@ -59,7 +58,7 @@ export function endWithUs(child: ChildProcess): void {
 }
 
 /** Waits until `check` answers true; says what the program printed when it ends before, or `ms` pass. */
-export async function untilReady(child: Child, check: () => boolean | Promise<boolean>, ms = 60_000): Promise<void> {
+export async function untilReady(child: Child, check: () => boolean | Promise<boolean>, ms = 120_000): Promise<void> {
   let code: number | null | undefined;
   void child.ended.then((value) => (code = value));
   for (const end = Date.now() + ms; !(await check()); await sleep(20)) {
@@ -69,7 +68,7 @@ export async function untilReady(child: Child, check: () => boolean | Promise<bo
 }
 
 /** Waits until `check` answers true: for what another program does in its own time. */
-export async function until(what: string, check: () => boolean | Promise<boolean>, ms = 60_000): Promise<void> {
+export async function until(what: string, check: () => boolean | Promise<boolean>, ms = 120_000): Promise<void> {
   for (const end = Date.now() + ms; !(await check()); await sleep(20)) {
     if (Date.now() > end) throw new Error(`${what}: not after ${ms / 1000} s`);
   }

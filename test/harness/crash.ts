@@ -9,6 +9,8 @@ import { startLoad, type Kind, type Load, type Tally } from './load.ts';
 import { REFUSALS, startSmtpLoad, type MailKind } from './smtp-load.ts';
 
 const CONNECTIONS = 8;
+/** Of each of them between two promises: what they keep busy is not the machine but the daemon, at any moment. */
+const PAUSE_MS = 20;
 /** Of the kills, in a hundred: before the daemon is ready. */
 const EARLY = 25;
 /** From which spans the moments are taken, ms: since the launch (a start takes about that long), or since it is ready. */
@@ -35,7 +37,7 @@ interface Traffic {
  */
 export function expectToSurvive(crashes: Crashes): Promise<void> {
   return survive(crashes, {
-    begin: ({ formUrl }) => startLoad({ url: formUrl, connections: CONNECTIONS, kind: kindOf }),
+    begin: ({ formUrl }) => startLoad({ url: formUrl, connections: CONNECTIONS, kind: kindOf, pauseMs: PAUSE_MS }),
     refusals: [400],
   });
 }
@@ -44,7 +46,14 @@ export function expectToSurvive(crashes: Crashes): Promise<void> {
 export function expectMailToSurvive(crashes: Crashes): Promise<void> {
   return survive(crashes, {
     begin: ({ smtpPort: port }) =>
-      startSmtpLoad({ port, connections: CONNECTIONS, to: INFO, nobody: 'nobody@forms.test', kind: mailKindOf }),
+      startSmtpLoad({
+        port,
+        connections: CONNECTIONS,
+        to: INFO,
+        nobody: 'nobody@forms.test',
+        kind: mailKindOf,
+        pauseMs: PAUSE_MS,
+      }),
     refusals: REFUSALS,
   });
 }

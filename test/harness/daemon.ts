@@ -6,7 +6,6 @@ import { stringify } from 'yaml';
 import { hostRecords } from '../../src/domains/rotation.ts';
 import type { z } from 'zod';
 import { queue } from '../../src/contract/queue.ts';
-
 import { startDaemon, type Daemon, type DaemonParts } from '../../src/daemon/daemon.ts';
 import { createProcessPool, type ProcessPool } from '../../src/daemon/process-pool.ts';
 import { startCatchingMx, type CatchingMx } from '../../src/dev/catching-mx.ts';
@@ -15,7 +14,7 @@ import { systemClock } from '../../src/lib/clock.ts';
 import { createLog, silentLog } from '../../src/lib/log.ts';
 import { ask } from './binary.ts';
 import { startTestDns } from './dns.ts';
-import { migratedDatabase, temporaryFolder } from './store.ts';
+import { migratedDatabase, openTestStore, temporaryFolder } from './store.ts';
 
 type Queue = z.output<typeof queue.list.answer>['deliveries'];
 
@@ -33,6 +32,8 @@ export interface TestWorld {
   post(path: string, fields: Record<string, string> | FormData, headers?: Record<string, string>): Promise<Response>;
   /** All deliveries as the operator sees them, newest first. */
   queue(): Promise<Queue>;
+  /** Has all that waits tried now, as the operator can: what a test itself puts into the queue wakes nobody. */
+  tryNow(): Promise<void>;
   /** Waits until this many mails were caught. */
   caught(count: number): Promise<CatchingMx['mails']>;
 }
@@ -48,8 +49,8 @@ export interface WorldSettings {
   readonly unverified?: readonly string[];
   readonly parts?: DaemonParts;
   /**
-   * With a thread for delivery and processes of its own. Otherwise delivery runs in this thread, and the processes are
-   * those of all tests: to load the program into them again takes longer than most tests do.
+   * With a database, a thread for delivery and processes of its own. Otherwise delivery runs in this thread, and the store
+   * and the processes are those of all tests: to load the program into them again takes longer than most tests do.
    */
   readonly asInProduction?: boolean;
 }
@@ -78,6 +79,12 @@ function sharedPool(): ProcessPool {
   return { ...pool, close: () => Promise.resolve() };
 }
 
+/** What a daemon takes from those before it, and where its database is. */
+async function sharedParts(): Promise<{ url: string; parts: DaemonParts }> {
+  const store = await openTestStore();
+  return { url: store.url, parts: { clock: systemClock, pool: sharedPool(), store } };
+}
+
 /** Starts it; everything ends with the test. */
 export async function startTestWorld(settings: WorldSettings = {}): Promise<TestWorld> {
   const {
@@ -97,6 +104,9 @@ export async function startTestWorld(settings: WorldSettings = {}): Promise<Test
     log: silentLog,
   });
   onTestFinished(() => mx.close());
+  const { url: database, parts: shared } = asInProduction
+    ? { url: await migratedDatabase(), parts: {} }
+    : await sharedParts();
   const file = await writeConfiguration(folder, projects, {
     server: {
       hostname: 'mail.postern.test',
@@ -106,7 +116,7 @@ export async function startTestWorld(settings: WorldSettings = {}): Promise<Test
       admin_socket: join(folder, 'admin.sock'),
       ...server['server'],
     },
-    database: { url: await migratedDatabase(), ...server['database'] },
+    database: { url: database, ...server['database'] },
     dns: { servers: [dns.address], ...server['dns'] },
     tls: { ...server['tls'] },
     webhooks: { ...server['webhooks'] },
@@ -119,7 +129,7 @@ export async function startTestWorld(settings: WorldSettings = {}): Promise<Test
   const log = createLog({ level: 'silent', format: 'json', redact_addresses: false });
   const daemon = await startDaemon(file, {
     log,
-    ...(asInProduction ? {} : { clock: systemClock, pool: sharedPool() }),
+    ...shared,
     ...parts,
   });
   onTestFinished(() => daemon.close());
@@ -131,6 +141,7 @@ export async function startTestWorld(settings: WorldSettings = {}): Promise<Test
   await verifyDomains(daemon, { unverified, publish: (records) => dns.set([...publicZone, ...records]) });
   const port = daemon.addresses?.tcp[0]?.port ?? 0;
   const url = `http://127.0.0.1:${port}`;
+  const socketPath = daemon.addresses?.socket;
   return {
     daemon,
     dns,
@@ -143,8 +154,17 @@ export async function startTestWorld(settings: WorldSettings = {}): Promise<Test
       return fetch(url + path, { method: 'POST', body, headers, redirect: 'manual' });
     },
     async queue() {
-      const { body } = await ask({ socketPath: daemon.addresses?.socket, path: '/admin/queue?limit=100' });
+      const { body } = await ask({ socketPath, path: '/admin/queue?limit=100' });
       return queue.list.answer.parse(body).deliveries;
+    },
+    async tryNow() {
+      const headers = { 'Content-Type': 'application/json' };
+      const order = { action: 'retry', filter: { state: 'queued' } };
+      const { status } = await ask(
+        { socketPath, path: '/admin/queue/actions', method: 'POST', headers },
+        JSON.stringify(order),
+      );
+      if (status !== 200) throw new Error(`the queue answers ${status}`);
     },
     async caught(count) {
       for (let i = 0; i < 3000 && mx.mails.list().length < count; i++)

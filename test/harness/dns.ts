@@ -13,7 +13,7 @@ export async function startTestDns(
   records: readonly ZoneRecord[],
   options: Partial<ResolverOptions> = {},
 ): Promise<{ server: DnsServer; resolver: Resolver }> {
-  const server = await startDnsServer({ records });
+  const server = await startDnsServer(records);
   onTestFinished(() => server.close());
   const patience = records.some((record) => 'fault' in record && record.fault === 'SILENT') ? { timeoutMs: SOON } : {};
   return { server, resolver: createResolver({ servers: [server.address], ...patience, ...options }) };

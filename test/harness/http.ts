@@ -5,26 +5,27 @@ import { request as httpRequest, type IncomingHttpHeaders } from 'node:http';
 import { connect, type Socket } from 'node:net';
 import { join } from 'node:path';
 import { onTestFinished } from 'vitest';
-import { createAccountLimits } from '../../src/accounts/plans.ts';
-import { createAuthenticator } from '../../src/accounts/authenticate.ts';
-import { createCollectionNames } from '../../src/accounts/collection-names.ts';
+import { takeRequest } from '../../src/accounts/plans.ts';
+import { Authenticator } from '../../src/accounts/authenticate.ts';
+import type { z } from 'zod';
+
 import type { DomainReport } from '../../src/domains/domains.ts';
 import { Idempotency } from '../../src/accounts/idempotency.ts';
-import { createMessageLimits } from '../../src/accounts/message-limits.ts';
 import { createLimits } from '../../src/accounts/rate-limits.ts';
 import { createObjectLimits } from '../../src/accounts/object-limits.ts';
 import { createRevisions } from '../../src/accounts/projects.ts';
 import { signupConfirmation } from '../../src/accounts/tenants.ts';
-import { createUsage } from '../../src/accounts/usage.ts';
+import { Usage } from '../../src/accounts/usage.ts';
 import { readHere } from '../../src/config/bundle.ts';
 import { projectSchema } from '../../src/config/schema.ts';
+import { analytics } from '../../src/contract/analytics.ts';
+import { queue } from '../../src/contract/queue.ts';
 
 import { serverSchema } from '../../src/config/schema-server.ts';
-import type { Project } from '../../src/config/forms.ts';
+import { type Project, buildSnapshot, type Snapshot } from '../../src/config/snapshot.ts';
 import { NO_SECRETS } from '../../src/config/secrets.ts';
-import { buildSnapshot, type Snapshot } from '../../src/config/snapshot.ts';
 import { createEventCounts } from '../../src/events/counts.ts';
-import { createAccept } from '../../src/forms/accept.ts';
+import { acceptSubmission } from '../../src/forms/accept.ts';
 import { createFileStore } from '../../src/forms/files.ts';
 import { createSpamProtection } from '../../src/forms/spam/protection.ts';
 import { createMetrics } from '../../src/http/metrics.ts';
@@ -37,7 +38,6 @@ import type { Store } from '../../src/store/store.ts';
 import type { DomainStatus, SubmissionRow } from '../../src/store/tables.ts';
 import { checkTemplates } from '../../src/templates/engine.ts';
 import { rendererHere } from '../../src/templates/render.ts';
-import { createTransactional } from '../../src/transactional/send.ts';
 import { testConsent } from './consent.ts';
 import { expectListedCode } from './contract.ts';
 import { openTestStore, temporaryFolder } from './store.ts';
@@ -72,6 +72,10 @@ export interface TestHttp {
   /** What woke the queue. */
   readonly wakes: () => number;
   readonly submissions: () => Promise<SubmissionRow[]>;
+  /** Deliveries as the operator sees them, oldest first. */
+  readonly queue: () => Promise<z.output<typeof queue.list.answer>['deliveries']>;
+  /** What happened in an account, oldest first. */
+  readonly events: (tenant: string, type?: string) => Promise<z.output<typeof analytics.events.answer>['events']>;
   /** Writes bytes to a new connection and answers all that comes back until it ends. */
   readonly raw: (bytes: string | Uint8Array, then?: (socket: Socket) => void) => Promise<string>;
   readonly close: (graceMs?: number) => Promise<void>;
@@ -145,8 +149,7 @@ export async function startHttp(given: TestHttpOptions = {}): Promise<TestHttp> 
   await saveOperator(store, 'ops@example.net', clock.now());
   const states: Record<string, DomainStatus> = { 'example.com': 'verified', 'pending.example': 'pending', ...status };
   const limits = await createLimits({ store, clock, log: silentLog });
-  const accounts = createAccountLimits({ limits, config: () => server });
-  const usage = createUsage({ store, clock, log: silentLog });
+  const usage = new Usage({ store, clock, log: silentLog });
   let wakes = 0;
   const consent = testConsent({ store, clock, limits, config: () => server, wake: () => wakes++ });
   const unsubscribeKey = createSecretKey(Buffer.alloc(32, 7));
@@ -187,21 +190,19 @@ export async function startHttp(given: TestHttpOptions = {}): Promise<TestHttp> 
       recipient: consent.confirmation,
     },
     consent,
-    authenticator: createAuthenticator({ store, clock, log: silentLog }),
-    accounts,
+    authenticator: new Authenticator({ store, clock, log: silentLog }),
     objects: createObjectLimits({ store, clock, snapshot: () => snapshot }),
-    collectionNames: createCollectionNames({ store, limits, snapshot: () => snapshot }),
-    messages: createMessageLimits({ store, clock, config: () => server }),
     usage,
     counts: createEventCounts({ store, clock }),
-    takeAccount: accounts.take,
-    used: usage.used,
+    takeAccount: (principal) => takeRequest(principal, { limits, config: server }),
+    used: (principal, status) => usage.used(principal, status),
     spamFilter: spam.filter,
     learning: spam.learning,
-    accept: createAccept({ store, clock, limits, consent, config: () => server, wake: () => wakes++ }),
+    accept: (submission) =>
+      acceptSubmission(submission, { store, clock, limits, consent, config: () => server, wake: () => wakes++ }),
     freeSpace: { below: () => false },
     unsubscribeKey,
-    transactional: createTransactional({ store, unsubscribeKey, renderer: rendererHere() }),
+    renderer: rendererHere(),
     version: '0.0.0',
     queueProblem: () => undefined,
     revisionOf: createRevisions({ store, secrets: NO_SECRETS, reader }),
@@ -222,7 +223,7 @@ export async function startHttp(given: TestHttpOptions = {}): Promise<TestHttp> 
   onTestFinished(async () => {
     await http.close(0);
     await limits.close();
-    await usage.close();
+    await usage.flush();
   });
   return {
     async request(path, request) {
@@ -239,6 +240,15 @@ export async function startHttp(given: TestHttpOptions = {}): Promise<TestHttp> 
     store,
     snapshot: () => snapshot,
     wakes: () => wakes,
+    async queue() {
+      const { text } = await ask({ port, socket, path: '/admin/queue?limit=100' }, { local: true });
+      return queue.list.answer.parse(JSON.parse(text)).deliveries.reverse();
+    },
+    async events(tenant, type) {
+      const path = `/events?limit=100${type === undefined ? '' : `&type=${type}`}`;
+      const { text } = await ask({ port, socket, path }, { local: true, headers: { 'X-Postern-Tenant': tenant } });
+      return analytics.events.answer.parse(JSON.parse(text)).events.reverse();
+    },
     submissions: () => store.read.selectFrom('submissions').selectAll().orderBy('id').execute(),
     raw: (bytes, then) => speak(port, bytes, then),
     close: (graceMs = 1000) => http.close(graceMs),

@@ -10,9 +10,9 @@ import { buildSnapshot, type Snapshot } from '../../src/config/snapshot.ts';
 import type { CertificateKeeper } from '../../src/lib/certificate.ts';
 import { type Clock, systemClock } from '../../src/lib/clock.ts';
 import { silentLog } from '../../src/lib/log.ts';
-import { openReturnPath, returnPath } from '../../src/mail/return-path.ts';
+import { openReturnPath, returnPath } from '../../src/mail/own-addresses.ts';
 import { createSmtpPolicy, type SmtpPolicyParts } from '../../src/smtp/accept.ts';
-import { createListener, type SmtpListener } from '../../src/smtp/listener.ts';
+import { SmtpListener } from '../../src/smtp/listener.ts';
 import type { Directory } from '../../src/smtp/recipients.ts';
 import type { Deadlines } from '../../src/smtp/session.ts';
 import { rawChunks } from '../../src/store/inbound.ts';
@@ -101,16 +101,10 @@ export async function startInboundSmtp(settings: InboundSettings = {}): Promise<
     wake() {},
     ...parts,
   });
-  const { limits, inbound } = snapshot.server;
-  const listener = createListener({
+  const listener = new SmtpListener({
     clock,
     log: silentLog,
-    settings: () => ({
-      hostname: HOSTNAME,
-      message: limits.message,
-      limits: limits.smtp,
-      proxies: inbound.proxy_protocol,
-    }),
+    config: () => snapshot.server,
     certificate: settings.certificate,
     policy,
     ...(settings.deadlines === undefined ? {} : { deadlines: settings.deadlines }),

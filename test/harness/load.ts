@@ -84,7 +84,7 @@ export function startLoad(options: LoadOptions): Load {
       const answer = await post(urls[(n + tries) % urls.length] ?? '', form, agent);
       if (answer === 'nobody there') {
         if (stopped) return;
-        await sleep(10);
+        await sleep(50);
       } else if (answer === 'cut') return void unanswered.add(reference);
       else if (answer === 200) return void accepted.add(reference);
       else return void refused.set(reference, answer);

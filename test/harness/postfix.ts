@@ -6,7 +6,6 @@ import { chmod, chown, mkdir, mkdtemp, readFile, readdir, rm, utimes, writeFile 
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { freePort, startChild, until, untilReady, type Child } from './child.ts';
-
 import { idsOf, isRoot } from './debian-users.ts';
 import { needPackage } from './debian.ts';
 import { openMaildir, type Maildir } from './maildir.ts';

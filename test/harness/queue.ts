@@ -12,13 +12,12 @@ import { enqueue, type NewMessage } from '../../src/queue/enqueue.ts';
 import type { Transport, OnFailure, Prepared, Source } from '../../src/queue/transport.ts';
 import { showMessage } from '../../src/queue/operate.ts';
 import { TIMEOUTS, type Timeouts } from '../../src/smtp-client/wire.ts';
-import { createWorker, type Worker } from '../../src/queue/worker.ts';
+import { Worker } from '../../src/queue/worker.ts';
 import type { Store } from '../../src/store/store.ts';
 import type { AttemptRow, DeliveryRow } from '../../src/store/tables.ts';
 import { testClock, type TestClock } from './clock.ts';
 import { startTestDns } from './dns.ts';
 import type { DnsServer, ZoneRecord } from '../../src/dev/dns-server.ts';
-
 import { openTestStore } from './store.ts';
 
 export interface LogLine {
@@ -90,7 +89,7 @@ export async function startQueue(options: QueueOptions = {}): Promise<TestQueue>
       ...(options.ca === undefined ? {} : { ca: options.ca }),
       ...(options.ownAddresses === undefined ? {} : { ownAddresses: options.ownAddresses }),
     });
-  const worker = createWorker({
+  const worker = new Worker({
     store,
     clock,
     log: recordingLog(log),

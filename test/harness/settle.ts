@@ -1,6 +1,7 @@
 /** Ends deliveries, as a worker would. */
+import { sql } from 'kysely';
 import type { Store } from '../../src/store/store.ts';
-import { define } from '../../src/store/statement.ts';
+import { query } from '../../src/store/statement.ts';
 import type { DeliveryState } from '../../src/store/tables.ts';
 
 interface End {
@@ -9,17 +10,15 @@ interface End {
   at: number | null;
 }
 
-const endOne = define<End & { delivery: string }>()((db, value) =>
-  db
-    .updateTable('deliveries')
-    .set({ state: value('state'), next_attempt_at: value('due'), settled_at: value('at') })
-    .where('id', '=', value('delivery')),
+const endOne = query<End & { delivery: string }>(
+  (value) => sql`update deliveries
+    set state = ${value('state')}, next_attempt_at = ${value('due')}, settled_at = ${value('at')}
+    where id = ${value('delivery')}`,
 );
-const endAll = define<End & { message: string }>()((db, value) =>
-  db
-    .updateTable('deliveries')
-    .set({ state: value('state'), next_attempt_at: value('due'), settled_at: value('at') })
-    .where('message', '=', value('message')),
+const endAll = query<End & { message: string }>(
+  (value) => sql`update deliveries
+    set state = ${value('state')}, next_attempt_at = ${value('due')}, settled_at = ${value('at')}
+    where message = ${value('message')}`,
 );
 
 interface Settling {

@@ -18,6 +18,8 @@ export interface SmtpLoadOptions {
   readonly nobody: string;
   /** What the n-th message is. */
   readonly kind: (n: number) => MailKind;
+  /** Of each server between two messages; none unless told. */
+  readonly pauseMs?: number;
 }
 
 /** What a message that is kept is answered with, and nothing else on the way there. */
@@ -31,7 +33,7 @@ const LARGE = `${'x'.repeat(76)}\r\n`.repeat(5000);
 let loads = 0;
 
 /** Begins to send. */
-export function startSmtpLoad({ port, connections, to, nobody, kind }: SmtpLoadOptions): Load {
+export function startSmtpLoad({ port, connections, to, nobody, kind, pauseMs = 0 }: SmtpLoadOptions): Load {
   const name = `${Date.now().toString(36)}m${(loads++).toString(36)}`;
   const accepted = new Set<string>();
   const refused = new Map<string, number>();
@@ -72,6 +74,7 @@ export function startSmtpLoad({ port, connections, to, nobody, kind }: SmtpLoadO
       if (TAKEN.test(reply)) accepted.add(reference);
       else if (reply === 'closed') return void unanswered.add(reference);
       else refused.set(reference, Number(reply.slice(0, 3)));
+      if (pauseMs > 0) await sleep(pauseMs);
     }
   }
 }

@@ -7,7 +7,6 @@ import { sql } from 'kysely';
 import pg from 'pg';
 import { onTestFinished } from 'vitest';
 import { createStore } from '../../src/store/database.ts';
-import { define } from '../../src/store/statement.ts';
 import type { Store } from '../../src/store/store.ts';
 
 /** Address of a PostgreSQL server whose user may create databases; unset: SQLite. */
@@ -59,12 +58,18 @@ export function databaseUrl(server: string, name: string): string {
   return url.href;
 }
 
+export interface TestStore extends Store {
+  /** As `database.url` names it. */
+  readonly url: string;
+}
+
 /** An empty store. On SQLite the next test of the file gets the same one, emptied: to open one costs more than most tests do. */
-export async function openTestStore(): Promise<Store> {
+export async function openTestStore(): Promise<TestStore> {
   if (SERVER !== undefined) {
-    const store = await createStore(await migratedDatabase());
+    const url = await migratedDatabase();
+    const store = await createStore(url);
     onTestFinished(() => store.close());
-    return store;
+    return { ...store, url };
   }
   const lent = idle.pop() ?? (await openIdleStore());
   let over: 'returned' | 'closed' | undefined;
@@ -76,6 +81,7 @@ export async function openTestStore(): Promise<Store> {
   });
   return {
     ...lent.store,
+    url: lent.url,
     // What a test leaves running writes nothing into the store of another.
     write: (unit) => (over === undefined ? lent.store.write(unit) : new Promise(() => undefined)),
     close() {
@@ -87,6 +93,7 @@ export async function openTestStore(): Promise<Store> {
 
 interface IdleStore {
   readonly store: Store;
+  readonly url: string;
   /** Takes all rows out, after all writes that are under way. */
   empty(): Promise<void>;
   close(): Promise<void>;
@@ -103,12 +110,14 @@ async function openIdleStore(): Promise<IdleStore> {
   template ??= await migratedFile();
   const folder = await mkdtemp(join(tmpdir(), 'postern-test-'));
   await writeFile(join(folder, 'postern.db'), template, { mode: 0o600 });
-  const store = await createStore(`sqlite:${join(folder, 'postern.db')}`);
+  const url = `sqlite:${join(folder, 'postern.db')}`;
+  const store = await createStore(url);
   const tables = await store.read.introspection.getTables();
   const texts = ['pragma defer_foreign_keys = on', ...tables.map(({ name }) => `delete from "${name}"`)];
-  const unit = texts.map((text) => define<object>()((db) => ({ compile: () => sql.raw(text).compile(db) }))({}));
+  const unit = texts.map((text) => ({ definition: () => sql.raw(text), values: {} }));
   return {
     store,
+    url,
     async empty() {
       await store.write(unit);
     },

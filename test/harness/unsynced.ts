@@ -2,15 +2,16 @@
  * Run as a program, with the system calls of test/harness/fail-sync.c: writes to a store while syncs fail, prints what
  * each write was answered, and is killed before anything else is written.
  */
+import { sql } from 'kysely';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { writeFileSync } from 'node:fs';
 import { codeOf } from '../../src/lib/errors.ts';
 import { createStore } from '../../src/store/database.ts';
-import { define } from '../../src/store/statement.ts';
+import { query } from '../../src/store/statement.ts';
 
 const [, , path = '', how = ''] = process.argv;
-const insert = define<{ name: string }>()((db, value) =>
-  db.insertInto('secrets').values({ name: value('name'), value: 'x'.repeat(20_000), created_at: 1 }),
+const insert = query<{ name: string }>(
+  (value) => sql`insert into secrets (name, value, created_at) values (${value('name')}, ${'x'.repeat(20_000)}, 1)`,
 );
 
 const store = await createStore(`sqlite:${path}`);

@@ -1,7 +1,6 @@
 /** Posts to collections, to forms that the API made, by id and by name: who may, from where, and what is answered. */
 import { describe, expect, test } from 'vitest';
 import { OPERATOR, changeTenant } from '../../src/store/tenants.ts';
-
 import { StoreError } from '../../src/store/store.ts';
 import { startHttp, type TestHttp, type TestHttpOptions, type TestRequest } from '../harness/http.ts';
 import { testKey } from '../harness/keys.ts';

@@ -4,7 +4,7 @@ import { IncomingMessage } from 'node:http';
 import { describe, expect, onTestFinished, test } from 'vitest';
 import { clientAddress, splitTarget } from '../../src/http/context.ts';
 import { Connections } from '../../src/http/server.ts';
-import { watchFreeSpace } from '../../src/store/database.ts';
+import { watchFreeSpace } from '../../src/store/sqlite.ts';
 import { parseListenAddress } from '../../src/lib/sockets.ts';
 import { parseFormPath } from '../../src/http/forms/request.ts';
 import { silentLog } from '../../src/lib/log.ts';
@@ -37,11 +37,11 @@ describe('the client’s address', () => {
 });
 
 test.each([
-  ['/example.com/contact', { kind: 'domain', domain: 'example.com', form: 'contact' }],
-  ['/v1/example.com/contact', { kind: 'domain', domain: 'example.com', form: 'contact' }],
-  ['/v1/example.com/send', { kind: 'domain', domain: 'example.com', form: undefined }],
-  ['/example.com/send', { kind: 'domain', domain: 'example.com', form: 'send' }],
-  ['/m%C3%BCller.de/a%20b', { kind: 'domain', domain: 'müller.de', form: 'a b' }],
+  ['/example.com/contact', { kind: 'domain', domain: 'example.com', key: 'contact' }],
+  ['/v1/example.com/contact', { kind: 'domain', domain: 'example.com', key: 'contact' }],
+  ['/v1/example.com/send', { kind: 'domain', domain: 'example.com', key: undefined }],
+  ['/example.com/send', { kind: 'domain', domain: 'example.com', key: 'send' }],
+  ['/m%C3%BCller.de/a%20b', { kind: 'domain', domain: 'müller.de', key: 'a b' }],
   ['/api/example.com/contact', undefined],
   ['/example.com/', undefined],
   ['/example.com/a/b', undefined],
@@ -49,14 +49,14 @@ test.each([
   ['/x%2Fexample.com/a', undefined],
   ['/.well-known/acme', undefined],
   ['/c/contact', undefined],
-  ['/c/site/contact', { kind: 'collection', collection: 'site', form: 'contact' }],
-  ['/c/site/contact/', { kind: 'collection', collection: 'site', form: 'contact' }],
+  ['/c/site/contact', { kind: 'collection', collection: 'site', key: 'contact' }],
+  ['/c/site/contact/', { kind: 'collection', collection: 'site', key: 'contact' }],
   ['/c/site/contact/more', undefined],
   ['/v1/c/site/contact', undefined],
   ['/f/frm_01kdvdna00dygrdbn7kp1hvk3p', { kind: 'own', id: 'frm_01kdvdna00dygrdbn7kp1hvk3p' }],
   ['/f/abcdef', { kind: 'own', id: 'abcdef' }],
-  ['/f/example.com/contact', { kind: 'domain', domain: 'example.com', form: 'contact' }],
-  ['/f/c%2Fsite%2Fcontact', { kind: 'collection', collection: 'site', form: 'contact' }],
+  ['/f/example.com/contact', { kind: 'domain', id: 'example.com/contact', domain: 'example.com', key: 'contact' }],
+  ['/f/c%2Fsite%2Fcontact', { kind: 'collection', id: 'c/site/contact', collection: 'site', key: 'contact' }],
   ['/f/', undefined],
   ['/v1/f/abcdef', undefined],
   ['/submit/contact', { kind: 'named', name: 'contact' }],

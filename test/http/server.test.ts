@@ -2,7 +2,7 @@ import { existsSync, statSync, writeFileSync } from 'node:fs';
 import { mkdir } from 'node:fs/promises';
 import { once } from 'node:events';
 import { dirname, join } from 'node:path';
-import { describe, expect, test } from 'vitest';
+import { describe, expect, test, vi } from 'vitest';
 import { StoreError } from '../../src/store/store.ts';
 import { testClock } from '../harness/clock.ts';
 import { startHttp } from '../harness/http.ts';
@@ -318,13 +318,14 @@ describe('sockets', () => {
   });
 
   test('close waits no longer than it is told', async () => {
-    const http = await startHttp({ options: { accept: () => new Promise(() => undefined) } });
+    const accept = vi.fn(() => new Promise<never>(() => undefined));
+    const http = await startHttp({ options: { accept } });
     const answer = http.request(ADDRESS, { body: BODY });
     const outcome = answer.then(
       () => 'answered',
       () => 'hung up',
     );
-    await new Promise((resolve) => setTimeout(resolve, 100));
+    await expect.poll(() => accept.mock.calls.length).toBe(1);
     await http.close(100);
     expect(await outcome).toBe('hung up');
   });

@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import { DeadlineError, withDeadline } from '../../src/lib/abort.ts';
+import { DeadlineError, withDeadline } from '../../src/lib/clock.ts';
 
 test('work in time is answered, its own error is passed on', async () => {
   expect(await withDeadline(10_000, 'asking', Promise.resolve(7))).toBe(7);

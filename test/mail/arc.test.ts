@@ -3,8 +3,7 @@ import { beforeAll, describe, expect, test } from 'vitest';
 import { authenticate, type Authenticated } from '../../src/mail/authenticate.ts';
 import { arcSeal } from '../../src/mail/arc.ts';
 import { hashBody, parseFields, generateDkimKey, signDkim, type SigningKey } from '../../src/mail/dkim.ts';
-import { splitHeader, fieldsOf, valueOf } from '../../src/mail/header-block.ts';
-
+import { splitHeader, fieldsOf, valueOf } from '../../src/mail/header.ts';
 import { testClock } from '../harness/clock.ts';
 import { corpus, message, testKey, type TestKey } from './dkim-corpus.ts';
 import { stubDns } from './stub-dns.ts';

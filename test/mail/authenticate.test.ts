@@ -3,7 +3,7 @@ import { beforeAll, describe, expect, test } from 'vitest';
 import { sealMessage } from 'mailauth/lib/arc/index.js';
 import { authenticate, type Circumstances } from '../../src/mail/authenticate.ts';
 import { signDkim } from '../../src/mail/dkim.ts';
-import { fieldsOf } from '../../src/mail/header-block.ts';
+import { fieldsOf } from '../../src/mail/header.ts';
 import {
   authorRefusal,
   dmarcRefusal,

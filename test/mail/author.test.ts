@@ -1,7 +1,7 @@
 import { describe, expect, test } from 'vitest';
 import { authenticate } from '../../src/mail/authenticate.ts';
 import { readAuthor } from '../../src/mail/author.ts';
-import { fieldsOf } from '../../src/mail/header-block.ts';
+import { fieldsOf } from '../../src/mail/header.ts';
 import { testClock } from '../harness/clock.ts';
 import { cpuSeconds } from '../harness/cpu.ts';
 import { ACCEPTED, REFUSED, REFUSED_HEADERS } from './author-forms.ts';

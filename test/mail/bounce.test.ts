@@ -3,7 +3,7 @@ import fc from 'fast-check';
 import { expect, test } from 'vitest';
 import { parseAddress } from '../../src/lib/addresses.ts';
 import { newId } from '../../src/lib/ids.ts';
-import { openReturnPath, returnPath } from '../../src/mail/return-path.ts';
+import { openReturnPath, returnPath } from '../../src/mail/own-addresses.ts';
 
 const secret = createSecretKey(Buffer.alloc(32, 7));
 const hostname = 'mail.example.net';

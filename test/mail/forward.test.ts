@@ -1,8 +1,7 @@
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
-import { decodeWords } from '../../src/mail/header-text.ts';
+import { decodeWords, fieldsOf, valueOf } from '../../src/mail/header.ts';
 import { authorOf, forwardHeaders, rewriteFrom, withoutForgedResults } from '../../src/mail/forward.ts';
-import { fieldsOf, valueOf } from '../../src/mail/header-block.ts';
 import { cpuSeconds } from '../harness/cpu.ts';
 
 function latin1(text: string): string {

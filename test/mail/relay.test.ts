@@ -2,7 +2,8 @@ import { createSecretKey } from 'node:crypto';
 import { expect, test } from 'vitest';
 import { parseAddress } from '../../src/lib/addresses.ts';
 import { newId } from '../../src/lib/ids.ts';
-import { openReplyAddress, relayHeader, replyAddress } from '../../src/mail/relay.ts';
+import { openReplyAddress, replyAddress } from '../../src/mail/own-addresses.ts';
+import { relayHeader } from '../../src/mail/forward.ts';
 
 const SECRET = createSecretKey(Buffer.alloc(32, 1));
 const OTHER = createSecretKey(Buffer.alloc(32, 2));

@@ -3,7 +3,7 @@ import { describe, expect, test } from 'vitest';
 import { deliveryReport } from '../../src/mail/dsn.ts';
 import { MAX_REPORT_BYTES, readReport } from '../../src/mail/report.ts';
 import type { Report } from '../../src/mail/report-parts.ts';
-import { isFailure } from '../../src/smtp/bounce-reading.ts';
+import { isFailure } from '../../src/smtp/bounces.ts';
 import {
   BOUNCES,
   complaint,

@@ -2,7 +2,7 @@ import { createSecretKey } from 'node:crypto';
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 import { parseAddress } from '../../src/lib/addresses.ts';
-import { forwardSender, openSrs, type Srs } from '../../src/mail/srs.ts';
+import { forwardSender, openSrs, type Srs } from '../../src/mail/own-addresses.ts';
 
 const DAY = 24 * 60 * 60e3;
 const NOW = Date.UTC(2026, 10, 21, 12);

@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'vitest';
-import { decodeWords } from '../../src/mail/header-text.ts';
+import { decodeWords } from '../../src/mail/header.ts';
 import { completeHeader, readSubmitted } from '../../src/mail/submitted.ts';
 import { cpuSeconds } from '../harness/cpu.ts';
 

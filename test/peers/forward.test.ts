@@ -7,7 +7,7 @@ import { promisify } from 'node:util';
 import { spf } from 'mailauth/lib/spf/index.js';
 import nodemailer from 'nodemailer';
 import { expect, onTestFinished, test } from 'vitest';
-import { mailauthResolver } from '../../src/dns/mailauth.ts';
+import { mailauthResolver } from '../../src/dns/resolver.ts';
 import { generateDkimKey } from '../../src/mail/dkim.ts';
 import { startTestWorld } from '../harness/daemon.ts';
 import { needPackage, succeeds } from '../harness/debian.ts';

@@ -4,7 +4,6 @@ import pg from 'pg';
 import { afterEach, describe, expect, test } from 'vitest';
 import { startOpendkim } from '../harness/opendkim.ts';
 import { startPostfix, type Postfix, type PostfixOptions } from '../harness/postfix.ts';
-
 import { startPostgres } from '../harness/postgres.ts';
 import { swaks } from '../harness/swaks.ts';
 

@@ -4,7 +4,7 @@ import pg from 'pg';
 import { afterAll, beforeAll, describe, expect, onTestFinished, test } from 'vitest';
 import { PassingError, UserError } from '../../src/lib/errors.ts';
 import { createStore } from '../../src/store/database.ts';
-import { define } from '../../src/store/statement.ts';
+import { query } from '../../src/store/statement.ts';
 import { StoreError, UnknownOutcomeError, type Store } from '../../src/store/store.ts';
 import { openAppliance } from '../harness/binary.ts';
 import { startCatcher } from '../harness/catcher.ts';
@@ -40,8 +40,8 @@ async function openStore(url: string): Promise<Store> {
   return store;
 }
 
-const insert = define<{ name: string }>()((db, value) =>
-  db.insertInto('secrets').values({ name: value('name'), value: 'x', created_at: 1 }),
+const insert = query<{ name: string }>(
+  (value) => sql`insert into secrets (name, value, created_at) values (${value('name')}, 'x', 1)`,
 );
 
 function write(store: Store, name: string): Promise<unknown> {

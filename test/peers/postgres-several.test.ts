@@ -5,7 +5,6 @@ import { SUSPENDED } from '../../src/store/deliveries.ts';
 import { OPERATOR } from '../../src/store/tenants.ts';
 import { apiClient } from '../harness/api.ts';
 import { until } from '../harness/child.ts';
-
 import type { ZoneRecord } from '../../src/dev/dns-server.ts';
 import { startTestWorld, type TestWorld } from '../harness/daemon.ts';
 import { startPostgres, type Postgres } from '../harness/postgres.ts';

@@ -1,5 +1,7 @@
 import { describe, expect, test } from 'vitest';
-import { createBodies, MemoryLimit } from '../../src/queue/bodies.ts';
+import { Budget } from '../../src/lib/batch.ts';
+import { silentLog } from '../../src/lib/log.ts';
+import { Bodies } from '../../src/queue/bodies.ts';
 import { enqueue } from '../../src/queue/enqueue.ts';
 import type { Opened, Prepared, Source } from '../../src/queue/transport.ts';
 import { findMessage } from '../../src/store/messages.ts';
@@ -25,7 +27,7 @@ describe('a message', () => {
   test('that is kept is the same at the next try, and without that is made anew', async () => {
     const store = await openTestStore();
     const source = plainSource();
-    const bodies = createBodies({ store, source, onFault: () => undefined });
+    const bodies = new Bodies({ store, source, log: silentLog });
     const id = await add(store);
     const texts: string[] = [];
     for (const keep of [false, true, false, true]) {
@@ -43,7 +45,7 @@ describe('a message', () => {
     const store = await openTestStore();
     const id = await add(store, ['a@one.test', 'b@two.test']);
     const daemons = [plainSource(), plainSource({ content: [Buffer.from('other')] })].map((source) =>
-      createBodies({ store, source, onFault: () => undefined }).hold(id),
+      new Bodies({ store, source, log: silentLog }).hold(id),
     );
     const [one, two] = await Promise.all(daemons.map(async (held) => textOf(await held.open())));
     expect(one).toBe(two);
@@ -58,7 +60,7 @@ describe('a message', () => {
     ];
     for (const [prepared, encoding] of cases) {
       const id = await add(store);
-      const held = createBodies({ store, source: plainSource(prepared), onFault: () => undefined }).hold(id);
+      const held = new Bodies({ store, source: plainSource(prepared), log: silentLog }).hold(id);
       expect(await held.open()).toMatchObject({ encoding });
       await held.keep();
       expect(await findMessage(store, id)).toMatchObject({ encoding });
@@ -70,7 +72,7 @@ describe('a message', () => {
     const id = await add(store, ['a@one.test', 'b@two.test']);
     const plain = { content: [Buffer.from('plain')], size: 5 };
     const source = plainSource({ content: [Buffer.from('größer')], smtpUtf8: true, plain });
-    const bodies = createBodies({ store, source, onFault: () => undefined });
+    const bodies = new Bodies({ store, source, log: silentLog });
     for (let i = 0; i < 2; i++) {
       const held = bodies.hold(id);
       const opened = await held.open();
@@ -95,12 +97,12 @@ describe('a message', () => {
     const source = {
       prepare: (message: MessageRow) => (isBroken ? Promise.reject(new Error('no key')) : plain.prepare(message)),
     };
-    const bodies = createBodies({ store, source, onFault: (_, error) => faults.push(error) });
+    const bodies = new Bodies({ store, source, log: { ...silentLog, error: (_, fields) => faults.push(fields) } });
     const held = bodies.hold(await add(store));
     expect(await held.open()).toMatchObject({ kind: 'unavailable' });
     isBroken = false;
     expect(await held.open()).toMatchObject({ kind: 'ready' });
-    expect(faults).toEqual([new Error('no key')]);
+    expect(faults).toMatchObject([{ error: 'no key' }]);
     expect(await bodies.hold('msg_none').open()).toMatchObject({ kind: 'unrenderable' });
   });
 
@@ -119,7 +121,7 @@ describe('a message', () => {
         return plain.prepare(message);
       },
     };
-    const bodies = createBodies({ store, source, onFault: () => undefined });
+    const bodies = new Bodies({ store, source, log: silentLog });
     const ids = await Promise.all(Array.from({ length: 40 }, () => add(store)));
     const held = ids.map((id) => bodies.hold(id));
     const opened = await Promise.all(held.map((each) => each.open()));
@@ -133,7 +135,7 @@ describe('a message that is streamed', () => {
   test('is the same for all who read it at once, and at every try once its beginning is kept', async () => {
     const store = await openTestStore();
     const source = streamedSource();
-    const bodies = createBodies({ store, source, onFault: () => undefined });
+    const bodies = new Bodies({ store, source, log: silentLog });
     const id = await add(store);
     const texts: string[] = [];
     for (const keep of [false, true, false, true]) {
@@ -155,13 +157,13 @@ describe('a message that is streamed', () => {
   test('is the same for several destinations and several daemons', async () => {
     const store = await openTestStore();
     const id = await add(store, ['a@one.test', 'b@two.test']);
-    const daemons = [streamedSource(), streamedSource(10)].map((source) =>
-      createBodies({ store, source, onFault: () => undefined }),
+    const daemons = [streamedSource(), streamedSource(10)].map(
+      (source) => new Bodies({ store, source, log: silentLog }),
     );
     const held = daemons.flatMap((bodies) => [bodies.hold(id), bodies.hold(id)]);
     const texts = await Promise.all(held.map(async (each) => textOf(await each.open())));
     expect(new Set(texts).size).toBe(1);
-    const later = createBodies({ store, source: streamedSource(99), onFault: () => undefined }).hold(id);
+    const later = new Bodies({ store, source: streamedSource(99), log: silentLog }).hold(id);
     expect(await textOf(await later.open())).toBe(texts[0]);
   });
 
@@ -169,18 +171,11 @@ describe('a message that is streamed', () => {
     const store = await openTestStore();
     const id = await add(store, ['a@one.test', 'b@two.test']);
     const source = streamedSource();
-    expect(
-      await createBodies({ store, source, onFault: () => undefined })
-        .hold(id)
-        .open(),
-    ).toMatchObject({
+    expect(await new Bodies({ store, source, log: silentLog }).hold(id).open()).toMatchObject({
       kind: 'ready',
     });
     const gone = { prepare: () => Promise.resolve({ kind: 'unrenderable', reason: 'gone' } as const) };
-    const open = () =>
-      createBodies({ store, source: gone, onFault: () => undefined })
-        .hold(id)
-        .open();
+    const open = () => new Bodies({ store, source: gone, log: silentLog }).hold(id).open();
     expect(await open()).toEqual({ kind: 'unrenderable', reason: 'gone' });
   });
 });
@@ -203,7 +198,7 @@ function streamedSource(made = 0): Source {
 
 describe('a budget', () => {
   test('is first come, first served, and what is too large waits until nobody else has any', async () => {
-    const budget = new MemoryLimit(10);
+    const budget = new Budget(10);
     const order: string[] = [];
     const take = async (name: string, amount: number) => {
       await budget.take(amount);

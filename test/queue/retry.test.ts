@@ -42,7 +42,7 @@ describe('the delay after a failure', () => {
 
 test('what a claim writes ahead is the table for replies, each entry with its own jitter', () => {
   const chances = [0, 0.5, 0.75];
-  const { json, last } = claimDelays({ table, random: () => chances.shift() ?? 0 });
+  const { delays: json, last_delay: last } = claimDelays({ table, random: () => chances.shift() ?? 0 });
   expect(JSON.parse(json)).toEqual([4.5 * MINUTE, 10 * MINUTE, 21 * MINUTE]);
   expect(last).toBe(2);
 });

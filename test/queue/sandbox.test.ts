@@ -1,7 +1,6 @@
 import { expect, test } from 'vitest';
 import { bodyChunk } from '../../src/store/messages.ts';
 import { selectSuppressions, suppress } from '../../src/store/suppressions.ts';
-
 import { mailDomain, startQueue } from '../harness/queue.ts';
 import { startSmtpPeer } from '../harness/smtp-peer.ts';
 

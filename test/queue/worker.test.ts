@@ -69,7 +69,7 @@ async function leftByACrash(store: Store, clock: TestClock, begun: boolean): Pro
     claimDeliveries({ ...claim, delays: `[${10 * MINUTE}]`, last_delay: 0 }),
     recomputeDue({ name: 'example.test' }),
   ]);
-  const ids = JSON.stringify(rows.map((row) => row.id));
+  const ids = rows.map((row) => row.id);
   if (begun) await store.write([beginDeliveries({ ids, owner: claim.owner })]);
   return id;
 }

@@ -1,5 +1,4 @@
 import { expect, test } from 'vitest';
-
 import { serverSchema } from '../../src/config/schema-server.ts';
 import { findRoute, type Route } from '../../src/smtp-client/route.ts';
 import { startTestDns } from '../harness/dns.ts';

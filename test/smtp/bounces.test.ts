@@ -2,10 +2,9 @@
 import { describe, expect, onTestFinished, test } from 'vitest';
 import { createLimits } from '../../src/accounts/rate-limits.ts';
 import { silentLog } from '../../src/lib/log.ts';
-import { openReturnPath } from '../../src/mail/return-path.ts';
+import { openReturnPath } from '../../src/mail/own-addresses.ts';
 import { enqueue, type NewMessage } from '../../src/queue/enqueue.ts';
-import { createBounceReading } from '../../src/smtp/bounce-reading.ts';
-import { createBounces } from '../../src/smtp/bounces.ts';
+import { createBounceReading, createBounces } from '../../src/smtp/bounces.ts';
 import type { ForwardSource } from '../../src/smtp/forward-source.ts';
 import type { Directory } from '../../src/smtp/recipients.ts';
 import { createReportReader, type ReportReader } from '../../src/smtp/report-reader.ts';

@@ -1,6 +1,5 @@
 /** What is forgotten of mail that came in, and when: at the door, and in the queue that it went into. */
 import { expect, test } from 'vitest';
-
 import { serverSchema } from '../../src/config/schema-server.ts';
 import { forgetOldMessages } from '../../src/queue/retention.ts';
 import { forgetOldInbound } from '../../src/smtp/retention.ts';

@@ -17,14 +17,14 @@ function held(): number {
   return Math.max(arrayBuffers, external);
 }
 
-test('a message of 25 MiB to a server that stops reading takes a few pieces', { timeout: 60_000 }, async () => {
+test('a message of 25 MiB to a server that stops reading takes a few pieces', async () => {
   const world = await openForwardWorld({ data: { reply: '354 go on', thenStall: true } });
   const raw = Buffer.alloc(24.9 * MIB, `${'x'.repeat(76)}\r\n`);
   raw.write(MAIL.slice(0, MAIL.indexOf('\r\n\r\n') + 4));
   const before = held();
   await world.take({ raw });
   let most = 0;
-  for (let stalled = 0; stalled < 10; await sleep(20)) {
+  for (let stalled = 0; stalled < 5; await sleep(100)) {
     most = Math.max(most, held() - before);
     if (world.peer.lines.includes('DATA')) stalled += 1;
   }

@@ -1,7 +1,8 @@
 /** What is forwarded is what came in, after lines of ours, at every try and for every destination. */
 import { describe, expect, test } from 'vitest';
-import { openSrs } from '../../src/mail/srs.ts';
-import { createBodies } from '../../src/queue/bodies.ts';
+import { openSrs } from '../../src/mail/own-addresses.ts';
+import { Bodies } from '../../src/queue/bodies.ts';
+import { silentLog } from '../../src/lib/log.ts';
 import type { Opened } from '../../src/queue/transport.ts';
 import { openSrsKeys } from '../../src/smtp/srs-keys.ts';
 import { deleteRaw } from '../../src/store/inbound.ts';
@@ -90,16 +91,12 @@ describe('a forward', () => {
     const clock = testClock();
     const { source } = await sourcesOf(store, clock);
     const id = await take(store, clock.now(), { raw: LARGE });
-    const bodies = createBodies({ store, source, onFault: () => undefined });
+    const bodies = new Bodies({ store, source, log: silentLog });
     const opened = await bodies.hold(id).open();
     const [row] = await store.read.selectFrom('inbound').select('id').execute();
     await store.write([deleteRaw({ inbound: row?.id ?? '' })]);
     await expect(textOf(opened)).rejects.toThrow('only 0 are there');
-    expect(
-      await createBodies({ store, source, onFault: () => undefined })
-        .hold(id)
-        .open(),
-    ).toMatchObject({
+    expect(await new Bodies({ store, source, log: silentLog }).hold(id).open()).toMatchObject({
       kind: 'unavailable',
     });
   });
@@ -117,7 +114,7 @@ test.each([
     // Each time as after a restart, and later.
     clock.advance(HOUR);
     const { source } = await sourcesOf(store, clock);
-    const held = createBodies({ store, source, onFault: () => undefined }).hold(id);
+    const held = new Bodies({ store, source, log: silentLog }).hold(id);
     texts.push(...(await Promise.all([textOf(await held.open()), textOf(await held.open())])));
     await held.keep();
     held.release();

@@ -6,7 +6,7 @@ import { insertRawChunk } from '../../src/store/inbound.ts';
 import { StoreError, UnknownOutcomeError, type Store } from '../../src/store/store.ts';
 import { sweepInbound } from '../../src/smtp/retention.ts';
 import { testClock } from '../harness/clock.ts';
-import { SmtpClient, startInboundSmtp } from '../harness/inbound-smtp.ts';
+import { inboundSnapshot, SmtpClient, startInboundSmtp } from '../harness/inbound-smtp.ts';
 import { openTestStore } from '../harness/store.ts';
 
 const HEAD = 'From: x@sender.test\r\nSubject: x\r\n\r\n';
@@ -374,7 +374,7 @@ test('a slow disk holds the client back', async () => {
   expect(await client.reply()).toMatch(/^250/);
   const [mail] = await door.taken();
   expect(mail?.raw.length).toBe(HEAD.length + 20_000 * 1000);
-}, 20_000);
+});
 
 describe('a verdict', () => {
   test('that refuses is the reply, and written down', async () => {
@@ -421,7 +421,11 @@ test('what was never taken is swept soon, and what was said at the door when it 
   const { store } = door;
   const orphan = { inbound: 'inb_orphan', seq: 0, bytes: Buffer.from('x'), created_at: clock.now() };
   await store.write([insertRawChunk(orphan)]);
-  const sweep = sweepInbound({ store, clock, keep: () => 30 * DAY });
+  const sweep = sweepInbound({
+    store,
+    clock,
+    config: () => ({ retention: { ...inboundSnapshot().server.retention, events: 30 * DAY } }),
+  });
   const left = async () => (await store.read.selectFrom('raw_chunks').select('inbound').execute()).length;
   await sweep();
   expect(await left()).toBe(2);

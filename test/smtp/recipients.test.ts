@@ -1,7 +1,7 @@
 /** What becomes of mail for an address, decided at RCPT. */
 import { describe, expect, test } from 'vitest';
 import type { Snapshot } from '../../src/config/snapshot.ts';
-import { openReturnPath } from '../../src/mail/return-path.ts';
+import { openReturnPath } from '../../src/mail/own-addresses.ts';
 import { decideRecipient, type Decision, type Directory } from '../../src/smtp/recipients.ts';
 import { insertDomain } from '../../src/store/domains.ts';
 import type { DomainStatus } from '../../src/store/tables.ts';

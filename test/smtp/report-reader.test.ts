@@ -30,10 +30,14 @@ test('reports are read in a thread of their own, which is started again after it
   expect(await reader.read(Buffer.from(''))).toEqual({ kind: 'unknown' });
 });
 
-test.each(['spin', 'eat', 'throw'])('one that would %s costs its thread, and the next is read', async (order) => {
+test.each([
+  ['spin', 1000],
+  ['eat', 3000],
+  ['throw', 3000],
+])('one that would %s costs its thread, and the next is read', async (order, mostMs) => {
   const file = join(await temporaryFolder(), 'wild.mjs');
   await writeFile(file, WILD);
-  const reader = createReportReader({ clock: systemClock, log: silentLog, file: pathToFileURL(file), mostMs: 3000 });
+  const reader = createReportReader({ clock: systemClock, log: silentLog, file: pathToFileURL(file), mostMs });
   onTestFinished(() => reader.close());
   expect(await reader.read(Buffer.from('automatic'))).toEqual({ kind: 'automatic' });
   for (let i = 0; i < 2; i++) {

@@ -3,17 +3,15 @@ import { createPrivateKey, createSecretKey } from 'node:crypto';
 import { connect as connectTls } from 'node:tls';
 import nodemailer from 'nodemailer';
 import { describe, expect, onTestFinished, test } from 'vitest';
-import { createAccountLimits } from '../../src/accounts/plans.ts';
-import { createAuthenticator } from '../../src/accounts/authenticate.ts';
-import { createMessageLimits } from '../../src/accounts/message-limits.ts';
+import { takeRequest } from '../../src/accounts/plans.ts';
+import { Authenticator } from '../../src/accounts/authenticate.ts';
 import { createLimits } from '../../src/accounts/rate-limits.ts';
-
 import { serverSchema } from '../../src/config/schema-server.ts';
 import { buildSnapshot } from '../../src/config/snapshot.ts';
 import { systemClock } from '../../src/lib/clock.ts';
 import { silentLog } from '../../src/lib/log.ts';
 import { generateDkimKey } from '../../src/mail/dkim.ts';
-import { createListener } from '../../src/smtp/listener.ts';
+import { SmtpListener } from '../../src/smtp/listener.ts';
 import { createSubmission } from '../../src/smtp/submission.ts';
 import { createSubmittedSource } from '../../src/smtp/forward-source.ts';
 import { revokeKey } from '../../src/store/api-keys.ts';
@@ -60,25 +58,19 @@ async function start(settings: Settings = {}) {
     log: silentLog,
     snapshot: () => snapshot,
     freeSpace: { below: () => settings.diskIsFull === true },
-    authenticator: createAuthenticator({ store, clock: systemClock, log: silentLog }),
-    takeAccount: createAccountLimits({ limits: counted, config: () => server }).take,
-    messages: createMessageLimits({ store, clock: systemClock, config: () => server }),
+    authenticator: new Authenticator({ store, clock: systemClock, log: silentLog }),
+    takeAccount: (principal) => takeRequest(principal, { limits: counted, config: server }),
     used: (_, status) => used.push(status),
     submissions: createSubmissions(store),
     wake() {},
   });
-  const listener = createListener({
+  const listener = new SmtpListener({
     ...submission,
     clock: systemClock,
     log: silentLog,
     certificate: CERTIFICATE,
     secure,
-    settings: () => ({
-      hostname: 'mail.postern.test',
-      message: server.limits.message,
-      limits: server.limits.smtp,
-      proxies: [],
-    }),
+    config: () => server,
   });
   const [bound] = await listener.listen([{ host: '127.0.0.1', port: 0 }]);
   onTestFinished(() => listener.close(0));

@@ -11,7 +11,6 @@ import {
 import { insertDomain } from '../../src/store/domains.ts';
 import { OPERATOR, saveOperator, changeTenant, findTenant } from '../../src/store/tenants.ts';
 import { UnmetError } from '../../src/store/store.ts';
-
 import { newMessage, startQueue } from '../harness/queue.ts';
 import { testKey } from '../harness/keys.ts';
 import { openTestStore } from '../harness/store.ts';

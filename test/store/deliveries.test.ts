@@ -196,7 +196,7 @@ describe('leases', () => {
     let now = NOW;
     const crash = async () => {
       const [row] = await claim(store, { ...SLOWLY, now });
-      await store.write([beginDeliveries({ ids: JSON.stringify([row?.id]), owner: 'me' })]);
+      await store.write([beginDeliveries({ ids: [row?.id ?? ''], owner: 'me' })]);
       await takeBackLeases(store, Number.MAX_SAFE_INTEGER, now + 1000);
       const [{ attempts, next_attempt_at: due } = { attempts: 0, next_attempt_at: 0 }] = await deliveriesOfMessage(
         store,
@@ -222,7 +222,7 @@ describe('leases', () => {
     await add(store, 'a@example.test');
     await add(store, 'b@example.test', { tenant });
     const rows = await claim(store);
-    const ids = JSON.stringify(rows.map(({ id }) => id));
+    const ids = rows.map(({ id }) => id);
     const begin = async (owner: string) => (await store.write([beginDeliveries({ ids, owner })]))[0].rows;
     expect(await begin('you')).toEqual([]);
     expect(await begin('me')).toEqual([{ id: rows.find((row) => row.tenant === 'ten_a')?.id, attempts: 1 }]);
@@ -277,7 +277,7 @@ describe('a destination', () => {
     await store.write([noteDue({ name, due: NOW + 5000 })]);
     expect(await due(store)).toBe(NOW + 1000);
 
-    await store.write([clearFailures([name]), recomputeDue({ name })]);
+    await store.write([clearFailures({ names: [name] }), recomputeDue({ name })]);
     expect(await findDestination(store, name)).toMatchObject({
       next_due_at: NOW,
       failures: 0,
@@ -362,13 +362,13 @@ describe('a destination', () => {
     await store.write([giveBack({ id: rows[0]?.id ?? '', owner: 'me', attempts: 1, due: later }, 1)]);
     const pause = { name, failures: 1, pauses: 1, paused_until: later, last_error: 'refused', line: 'again:ten_a' };
     await store.write([pauseDestination(pause)]);
-    expect(await store.write([repairDueAmong([name], NOW)])).toMatchObject([{ changes: 0 }]);
+    expect(await store.write([repairDueAmong({ names: [name], now: NOW })])).toMatchObject([{ changes: 0 }]);
     expect(await due(store)).toBe(later);
-    await store.write([clearFailures([name])]);
-    expect(await store.write([repairDueAmong(['other.test'], NOW)])).toMatchObject([{ changes: 0 }]);
-    expect(await store.write([repairDueAmong([name], NOW)])).toMatchObject([{ changes: 1 }]);
+    await store.write([clearFailures({ names: [name] })]);
+    expect(await store.write([repairDueAmong({ names: ['other.test'], now: NOW })])).toMatchObject([{ changes: 0 }]);
+    expect(await store.write([repairDueAmong({ names: [name], now: NOW })])).toMatchObject([{ changes: 1 }]);
     expect(await due(store)).toBe(NOW);
-    expect(await store.write([repairDueAmong([name], NOW)])).toMatchObject([{ changes: 0 }]);
+    expect(await store.write([repairDueAmong({ names: [name], now: NOW })])).toMatchObject([{ changes: 0 }]);
   });
 });
 

@@ -18,7 +18,6 @@ import {
 } from '../../src/store/projects.ts';
 import { saveOperator, insertTenant } from '../../src/store/tenants.ts';
 import { UnmetError, type Store } from '../../src/store/store.ts';
-
 import { tenantRow } from '../harness/keys.ts';
 import { openTestStore } from '../harness/store.ts';
 
@@ -56,7 +55,7 @@ test('what is put in force is listed with its tenant’s address; the same conte
   expect(await revisionWith(store, PUSH)).toBe(first);
   expect(await revisionWith(store, { ...PUSH, yaml: 'a: 3' })).toBeUndefined();
   expect(await put(store, {}, second, 30)).toBe(first);
-  expect((await revisionsOf(store, PUSH)).map(({ id }) => id)).toEqual([first, second]);
+  expect((await revisionsOf(store, PUSH.tenant, PUSH.slug)).map(({ id }) => id)).toEqual([first, second]);
   expect(await findRevisionOf(store, PUSH, second)).toMatchObject({ yaml: 'a: 2' });
   expect(await findRevisionOf(store, { ...PUSH, tenant: 'ten_b' }, second)).toBeUndefined();
 });
@@ -71,7 +70,7 @@ test('of two that replace the same revision one is told to look again, and nothi
     put(store, { yaml: 'd' }, first, 30),
   ]);
   expect(outcomes.map(({ status }) => status).sort()).toEqual(['fulfilled', 'rejected']);
-  expect(await revisionsOf(store, PUSH)).toHaveLength(2);
+  expect(await revisionsOf(store, PUSH.tenant, PUSH.slug)).toHaveLength(2);
 });
 
 test('a file replaces what was pushed and is replaced by no push', async () => {

@@ -1,23 +1,21 @@
+import { sql } from 'kysely';
 import { expect, test } from 'vitest';
 import { connectStore, createStore } from '../../src/store/database.ts';
 import { recordEvent } from '../../src/store/events.ts';
 import { OPERATOR } from '../../src/store/tenants.ts';
 import { obtainSecret } from '../../src/store/secrets.ts';
-import { define } from '../../src/store/statement.ts';
+import { query } from '../../src/store/statement.ts';
+import type { LimitRow } from '../../src/store/tables.ts';
 import { StoreError, UnmetError } from '../../src/store/store.ts';
 import { freshDatabase, openTestStore } from '../harness/store.ts';
 
-const insert = define<{ bucket: string; count: number }>()((db, value) =>
-  db.insertInto('limits').values({ bucket: value('bucket'), starts_at: 0, count: value('count') }),
+const insert = query<{ bucket: string; count: number }>(
+  (value) => sql`insert into limits (bucket, starts_at, count) values (${value('bucket')}, 0, ${value('count')})`,
 );
-const bump = define<{ bucket: string }>()((db, value) =>
-  db
-    .updateTable('limits')
-    .set((eb) => ({ count: eb('count', '+', 1) }))
-    .where('bucket', '=', value('bucket'))
-    .returning(['bucket', 'count']),
+const bump = query<{ bucket: string }, { bucket: string; count: number }>(
+  (value) => sql`update limits set count = count + 1 where bucket = ${value('bucket')} returning bucket, count`,
 );
-const buckets = define<object>()((db) => db.selectFrom('limits').selectAll().orderBy('bucket'));
+const buckets = query<object, LimitRow>(() => sql`select * from limits order by bucket`);
 
 test('a unit is written whole and read back, with the rows that its statements return', async () => {
   const store = await openTestStore();

@@ -1,16 +1,20 @@
 /** The commands as plain data: what the man page, the page of documentation and the completions are made from. */
-import type { Argument, Command, Option } from 'commander';
+import type { Command } from 'commander';
 import { CliCommand, type Example } from '../command.ts';
 
-export interface ArgumentNode {
-  readonly name: string;
-  readonly isRequired: boolean;
-  readonly isVariadic: boolean;
+interface Described {
+  /** With its choices and default, as help has it. */
   readonly description: string;
   readonly choices: readonly string[];
 }
 
-export interface OptionNode {
+interface ArgumentNode extends Described {
+  readonly name: string;
+  readonly isRequired: boolean;
+  readonly isVariadic: boolean;
+}
+
+interface OptionNode extends Described {
   /** `--limit <count>`, `-h, --help` */
   readonly flags: string;
   /** `--limit` */
@@ -18,9 +22,6 @@ export interface OptionNode {
   readonly short: string | undefined;
   /** `count`; undefined where it takes no value. */
   readonly value: string | undefined;
-  /** With its choices and default, as help has it. */
-  readonly description: string;
-  readonly choices: readonly string[];
 }
 
 export interface CommandNode {
@@ -44,31 +45,31 @@ export interface CommandNode {
 /** The program as data; each of its commands has `--help`. */
 export function treeOf(command: Command, path: readonly string[] = []): CommandNode {
   const help = command.createHelp();
-  const commands = command.commands.map((child) => treeOf(child, [...path, child.name()]));
   return {
     path,
     description: command.description(),
     group: command.helpGroup() ?? '',
     usage: help.commandUsage(command),
-    arguments: command.registeredArguments.map((argument) =>
-      argumentNode(argument, help.argumentDescription(argument)),
-    ),
-    options: help.visibleOptions(command).map((option) => optionNode(option, help.optionDescription(option))),
+    arguments: command.registeredArguments.map((argument) => ({
+      name: argument.name(),
+      isRequired: argument.required,
+      isVariadic: argument.variadic,
+      description: help.argumentDescription(argument),
+      choices: argument.argChoices ?? [],
+    })),
+    options: help.visibleOptions(command).map((option) => ({
+      flags: option.flags,
+      long: option.long ?? option.flags,
+      short: option.short,
+      value: /[<[]([^>\]]+)[>\]]/.exec(option.flags)?.[1],
+      description: help.optionDescription(option),
+      choices: option.argChoices ?? [],
+    })),
     examples: command instanceof CliCommand ? command.examples : [],
-    commands,
+    commands: command.commands.map((child) => treeOf(child, [...path, child.name()])),
     isRunnable: command instanceof CliCommand && command.isRunnable,
     help: command.helpInformation(),
   };
-}
-
-function argumentNode(argument: Argument, description: string): ArgumentNode {
-  const { required: isRequired, variadic: isVariadic, argChoices: choices = [] } = argument;
-  return { name: argument.name(), isRequired, isVariadic, description, choices };
-}
-
-function optionNode({ flags, long, short, argChoices: choices = [] }: Option, description: string): OptionNode {
-  const value = /[<[]([^>\]]+)[>\]]/.exec(flags)?.[1];
-  return { flags, long: long ?? flags, short, value, description, choices };
 }
 
 /** All commands below, and the program itself, in the order of help. */

@@ -46,7 +46,7 @@ export function createSpamProtection({ store, clock, log, refusesMail, http }: S
   async function catchUp(): Promise<void> {
     // On SQLite there is no other daemon.
     if (last !== '' && store.dialect === 'sqlite') return;
-    const rows = await recentSubmissions(store, { after: last, longest: MAX_FIELDS_LENGTH, limit: MAX_CAUGHT_UP });
+    const rows = await recentSubmissions(store, last, MAX_FIELDS_LENGTH, MAX_CAUGHT_UP);
     last = rows[0]?.id ?? (last || ' ');
     for (const [index, { form, domain, fields, control }] of rows.reverse().entries()) {
       const text = readText({ fields: readFields(fields), control: readControl(control) }, domain);

@@ -1,5 +1,5 @@
 /** What a visitor wrote, as all parts of the filter read it: at most 256 KiB of it, with its links. */
-import type { Form } from '../../config/forms.ts';
+import type { Form } from '../../config/snapshot.ts';
 import { emailOf, replyToOf, valuesOf, type Control, type Field } from '../fields.ts';
 import { linksOf, type Link } from './links.ts';
 import type { Visit } from './visit.ts';

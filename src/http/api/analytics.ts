@@ -5,11 +5,9 @@ import * as contract from '../../contract/analytics.ts';
 import { pageOfEvents } from '../../events/counts.ts';
 import { listKeys } from '../../store/api-keys.ts';
 import { usageOf } from '../../store/usage.ts';
-import { csv, prefersCsv } from '../answer.ts';
+import { csv, prefersCsv, refuse } from '../answer.ts';
 import { header } from '../context.ts';
-import { refuse } from '../errors.ts';
-import { invalidAt } from './issues.ts';
-import { implement, json, notFound, pageOf, type Route, type Services } from './route.ts';
+import { invalidAt, implement, json, notFound, pageOf, type Route, type Services } from './route.ts';
 
 /** So many buckets are shown by default. */
 const DEFAULT_BUCKETS: Readonly<Record<contract.Interval, number>> = { hour: 24, day: 30, month: 12 };

@@ -1,18 +1,16 @@
 /** Collections: forms under one name that belong to no domain, of the configuration or made here. */
 import { z } from 'zod';
-import type { Names } from '../../accounts/collection-names.ts';
-import type { Collection } from '../../config/forms.ts';
+import { type Names, askNames, nameTaken } from '../../accounts/collection-names.ts';
+import type { Collection } from '../../config/snapshot.ts';
 import * as is from '../../config/scalars.ts';
 import { collectionSchema } from '../../config/schema.ts';
 import * as contract from '../../contract/forms.ts';
 import { collectionOfRow, findCollection } from '../../forms/find.ts';
-import { environmentOf } from '../../lib/ids.ts';
-
-import { deleteCollection, insertCollection, counterOf, forgetForms, noteForm } from '../../store/forms.ts';
-
-import { UnmetError } from '../../store/store.ts';
+import { environmentOf, counterOf } from '../../lib/ids.ts';
+import { deleteCollection, insertCollection, forgetForms, noteForm } from '../../store/forms.ts';
+import { writeIfMet } from '../../store/store.ts';
 import { type Exchange, overLimit, rateLimited } from '../context.ts';
-import { type Refusal, refuse } from '../errors.ts';
+import { type Refusal, refuse } from '../answer.ts';
 import { formSettings, knownCollections, refuseForms, refuseRecipients, shownForms } from './forms.ts';
 import { type Call, implement, json, notFound, pageOf, type Route, type Services } from './route.ts';
 
@@ -41,7 +39,7 @@ const storedForms = z.record(is.identifier, form);
 
 /** `/collections…` */
 export function collectionsRoutes(services: Services): Route[] {
-  const { store, clock, consent, reader, objects, collectionNames } = services;
+  const { store, clock, consent, reader, objects } = services;
 
   async function find({ principal, exchange }: Pick<Call, 'principal' | 'exchange'>, name: string) {
     const found = await findCollection(exchange.snapshot, store, name);
@@ -63,7 +61,7 @@ export function collectionsRoutes(services: Services): Route[] {
 
   return implement(routes, {
     async list({ principal, exchange, query: { limit, cursor } }) {
-      const all = await knownCollections({ principal, snapshot: exchange.snapshot, store });
+      const all = await knownCollections({ principal, exchange }, store);
       const rest = cursor === undefined ? all : all.filter(({ name }) => name > cursor);
       const { page, next_cursor } = pageOf(rest, limit, ({ name }) => name);
       const shown = await Promise.all(page.map((collection) => show(collection, exchange)));
@@ -89,19 +87,14 @@ export function collectionsRoutes(services: Services): Route[] {
       const row = { name, tenant: principal.tenant.id, config: JSON.stringify(config), created_at: now };
       const collection = collectionOfRow(row, snapshot.server);
       const notes = [...collection.forms.values()].map((one) => noteForm({ form: counterOf(one), at: now }));
-      try {
-        const more = { collections: 1, forms: collection.forms.size };
-        const made = await objects.within(row.tenant, { more }, async () => {
-          const names = await collectionNames.ask([name], row);
-          if (names.kind === 'free') await store.write([insertCollection(row, 1), ...notes]);
-          return names;
-        });
-        if (made.kind === 'over-limit') return overLimit(made, snapshot.server);
-        if (made.kind !== 'free') return unavailable(made, exchange);
-      } catch (error) {
-        if (error instanceof UnmetError) return unavailable(await collectionNames.taken(name, row.tenant), exchange);
-        throw error;
-      }
+      const more = { collections: 1, forms: collection.forms.size };
+      const made = await objects.within(row.tenant, { more }, async () => {
+        const names = await askNames([name], row, services);
+        if (names.kind !== 'free' || (await writeIfMet(store, [insertCollection(row, 1), ...notes]))) return names;
+        return nameTaken(name, row.tenant, services);
+      });
+      if (made.kind === 'over-limit') return overLimit(made, snapshot.server);
+      if (made.kind !== 'free') return unavailable(made, exchange);
       const addresses = [...collection.forms.values()].flatMap(({ to }) => to);
       if (principal.environment === 'live') await consent.ask({ tenant: collection.tenant, addresses });
       return json(await show(collection, exchange));

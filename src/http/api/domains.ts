@@ -6,17 +6,23 @@ import * as contract from '../../contract/domains.ts';
 import { dkimRecord } from '../../dns/records.ts';
 import { adviceOn, claimOwner, hostOwner, keysOfOwner } from '../../domains/dkim-keys.ts';
 import type { DomainReport } from '../../domains/domains.ts';
-
 import { parseDomain } from '../../lib/addresses.ts';
 import { environmentOf } from '../../lib/ids.ts';
 import { findProject } from '../../store/projects.ts';
-
 import type { DkimKeyRow } from '../../store/tables.ts';
-
-import { type Refusal, refuse } from '../errors.ts';
-import { invalidAt } from './issues.ts';
+import { type Refusal, refuse } from '../answer.ts';
+import {
+  invalidAt,
+  type DataOf,
+  implement,
+  json,
+  notFound,
+  type Outcome,
+  pageOf,
+  type Route,
+  type Services,
+} from './route.ts';
 import { refusalOfPush } from './projects.ts';
-import { type DataOf, implement, json, notFound, type Outcome, pageOf, type Route, type Services } from './route.ts';
 
 type Shown = Outcome<DataOf<typeof contract.domains.show>>;
 
@@ -120,14 +126,24 @@ function placeOf({ name, project }: Domain): string {
   return environmentOf(project.tenant) === 'test' ? `${name}:test` : name;
 }
 
-/** `/admin/host-keys…`: the DKIM keys that sign for the server's own name. */
-export function hostKeysRoutes({ store, snapshot, hostKeys }: Services): Route[] {
+/** `/admin/domains/{domain}/move`; `/admin/host-keys…`: the DKIM keys that sign for the server's own name. */
+export function adminDomainsRoutes({ store, snapshot, hostKeys, domains }: Services): Route[] {
   async function show() {
     const { hostname } = snapshot().server.server;
     return json({ hostname, keys: shownKeys(await keysOfOwner(store, hostOwner(hostname))) });
   }
 
-  return implement(contract.hostKeys, {
+  const moves = implement(contract.adminDomains, {
+    async move({ params: { domain: text }, body: { tenant } }) {
+      const domain = parseDomain(text);
+      const report = domain === undefined ? undefined : await domains.move(domain, tenant);
+      if (domain !== undefined && report !== undefined) return json({ ...report, domain, tenant });
+      const message = `The account ${tenant.slice(0, 60)} has no domain ${text.slice(0, 253)}. It must add the domain to a project first.`;
+      return refuse('DOMAIN_NOT_FOUND', { message });
+    },
+  });
+
+  const keys = implement(contract.hostKeys, {
     list: show,
     async rotate() {
       if (await hostKeys.rotate()) return show();
@@ -140,24 +156,13 @@ export function hostKeysRoutes({ store, snapshot, hostKeys }: Services): Route[]
       return show();
     },
   });
+
+  return [...moves, ...keys];
 }
 
 function shownKeys(keys: readonly DkimKeyRow[]) {
   return keys.map((key) => {
     const record = dkimRecord(key.domain, { ...key, publicKey: key.public_key });
     return { ...key, record, advice: adviceOn(key) };
-  });
-}
-
-/** `/admin/domains/{domain}/move` */
-export function adminDomainsRoutes({ domains }: Services): Route[] {
-  return implement(contract.adminDomains, {
-    async move({ params: { domain: text }, body: { tenant } }) {
-      const domain = parseDomain(text);
-      const report = domain === undefined ? undefined : await domains.move(domain, tenant);
-      if (domain !== undefined && report !== undefined) return json({ ...report, domain, tenant });
-      const message = `The account ${tenant.slice(0, 60)} has no domain ${text.slice(0, 253)}. It must add the domain to a project first.`;
-      return refuse('DOMAIN_NOT_FOUND', { message });
-    },
   });
 }

@@ -1,31 +1,31 @@
 /** Mail that programs send, in our shape and in Resend's: accepted whole or not at all, and shown with all that became of it. */
 import type { z } from 'zod';
+import { roomFor } from '../../accounts/message-limits.ts';
 import { mayTouch } from '../../accounts/principal.ts';
 import * as contract from '../../contract/email.ts';
 import { formatMailbox } from '../../lib/addresses.ts';
+import { messageIdOf } from '../../mail/header.ts';
 import { withdraw } from '../../queue/operate.ts';
 import { deliveriesOfMessage, HELD, reschedule } from '../../store/deliveries.ts';
 import { recomputeDueAmong } from '../../store/destinations.ts';
 import { countTransactional, findMessage, selectTransactional, updateSource } from '../../store/messages.ts';
-import { UnmetError, writeNamed } from '../../store/store.ts';
+import { UnmetError, writeIfMet, writeNamed } from '../../store/store.ts';
 import type { MessageRow } from '../../store/tables.ts';
 import {
   type Fault,
   faultAt,
-  messageIdOf,
   readEmail,
   sentInFull,
   type SentMessage,
   sentMessages,
   type Status,
 } from '../../transactional/email.ts';
-import { isTooFar, type Planned, unitOf } from '../../transactional/send.ts';
+import { isTooFar, planAll, type Planned, unitOf } from '../../transactional/send.ts';
 import { finishedBytes } from '../../transactional/source.ts';
 import { header, overPlan } from '../context.ts';
-import { lacksPermission, type Refusal, refuse, unavailable } from '../errors.ts';
-import { invalidAt } from './issues.ts';
-import { nothingWaits } from './queue.ts';
+import { lacksPermission, type Refusal, refuse, unavailable } from '../answer.ts';
 import {
+  invalidAt,
   type Call,
   type Done,
   implement,
@@ -36,108 +36,14 @@ import {
   type Route,
   type Services,
 } from './route.ts';
+import { nothingWaits } from './queue.ts';
 
 type Asked = Pick<Call, 'exchange' | 'principal' | 'stored'>;
 type OfOne = Pick<Call<unknown, unknown, 'id'>, 'principal' | 'params'>;
 
-/** `/email…` */
+/** `/email…`, and `/emails…`: the published SDK of Resend works with this server as its base address. */
 export function emailRoutes(services: Services): Route[] {
-  const { store, clock } = services;
-  const { plan, commit, withOwn, withSent, cancel } = mailActions(services);
-
-  async function show(message: MessageRow) {
-    const sent = await sentInFull(store, message, clock.now());
-    return sent === undefined ? refuse('NOT_FOUND') : json(shownEmail(sent));
-  }
-
-  return implement(contract.emails, {
-    async send(call) {
-      const [planned] = await plan([call.body], call);
-      if (planned === undefined) return unavailable();
-      return isPlanned(planned) ? commit([planned], json(acceptedOf(planned)), call) : refusalFor(planned);
-    },
-    async sendBatch(call) {
-      const { body } = call;
-      const [bodies, base] = Array.isArray(body) ? [body, ''] : [body.emails, 'emails.'];
-      const plans = await plan(bodies, call);
-      if (plans.length === 0) return unavailable();
-      const wrong = plans.findIndex((one) => !isPlanned(one));
-      const fault = plans[wrong];
-      if (fault?.kind === 'fault') return refusalFor(fault, `${base}${wrong}.`);
-      const planned = plans.filter(isPlanned);
-      return commit(planned, json({ emails: planned.map(acceptedOf), count: planned.length }), call);
-    },
-    async list({ principal, query: { limit, cursor } }) {
-      const filter = { tenant: principal.tenant.id, domains: principal.restrictions.domain_restrictions };
-      const rows = await selectTransactional(store, { ...filter, before: cursor, limit: limit + 1 });
-      const { page, next_cursor } = pageOf(rows, limit, ({ id }) => id);
-      const emails = await sentMessages(store, page, clock.now());
-      return json({ emails: emails.map(shownSummary), count: await countTransactional(store, filter), next_cursor });
-    },
-    show: (call) => withSent(call, show),
-    source: (call) =>
-      withOwn(call, async (message) => {
-        const bytes = await finishedBytes(store, message);
-        if (bytes === undefined) return refuse('NOT_FOUND', { message: 'The finished mail is not kept.' });
-        // Ours are ASCII, but for addresses that are UTF-8 themselves; what programs submit may be anything.
-        return json({ id: message.id, size: message.size, source: bytes.toString() });
-      }),
-    cancel: (call) => withSent(call, async (message) => (await cancel(message)) ?? show(message)),
-  });
-}
-
-/** `/emails…`: the published SDK of Resend works with this server as its base address. */
-export function resendRoutes(services: Services): Route[] {
-  const { store, clock } = services;
-  const { plan, commit, withSent, cancel, move } = mailActions(services);
-
-  return implement(contract.resendEmails, {
-    async send(call) {
-      const { body } = call;
-      if (body.from === undefined && body.template === undefined) return invalidAt('from', 'is missing');
-      const [planned] = await plan([newResendEmail(body)], call);
-      if (planned === undefined) return unavailable();
-      return isPlanned(planned) ? commit([planned], json({ id: planned.id }), call) : refusalFor(planned);
-    },
-    async sendBatch(call) {
-      const plans = await plan(call.body.map(newResendEmail), call);
-      if (plans.length === 0) return unavailable();
-      const permissive = header(call.exchange.request, 'x-batch-validation') === 'permissive';
-      const faults = plans.flatMap((one, index) => (isPlanned(one) ? [] : [{ index, ...one }]));
-      const [first] = faults;
-      if (first !== undefined && !permissive) return refusalFor(first, `${first.index}.`);
-      const planned = plans.filter(isPlanned);
-      const errors = faults.map(({ index, path, message }) => {
-        return { index, message: path === undefined ? message : `${path} ${message}` };
-      });
-      return commit(planned, json({ data: planned, ...(permissive && { errors }) }), call);
-    },
-    async list({ principal, query: { limit, after: older, before: newer } }) {
-      const filter = { tenant: principal.tenant.id, domains: principal.restrictions.domain_restrictions };
-      const rows = await selectTransactional(store, { ...filter, before: older, after: newer, limit: limit + 1 });
-      const page = newer === undefined ? rows.slice(0, limit) : rows.slice(-limit);
-      const emails = await sentMessages(store, page, clock.now());
-      return json({ object: 'list' as const, has_more: rows.length > limit, data: emails.map(shownForResend) });
-    },
-    show: (call) =>
-      withSent(call, async (message) => {
-        const [sent] = await sentMessages(store, [message], clock.now());
-        return sent === undefined ? refuse('NOT_FOUND') : json(shownForResend(sent));
-      }),
-    reschedule: (call) =>
-      withSent(call, async (message) => {
-        const refusal = await move(message, call.body.scheduled_at);
-        return refusal ?? json({ object: 'email' as const, id: message.id });
-      }),
-    cancel: (call) =>
-      withSent(call, async (message) => (await cancel(message)) ?? json({ object: 'email' as const, id: message.id })),
-  });
-}
-
-/** What both shapes of the mail API do alike: accept mails, all of them in one unit, and find, cancel and move one. */
-function mailActions({ store, clock, wake, messages, transactional, freeSpace }: Services) {
-  return { plan, commit, withOwn, withSent, cancel, move };
-
+  const { store, clock, wake, freeSpace } = services;
   /** Plans all of them; none where nothing is accepted now. */
   async function plan(
     emails: readonly contract.NewEmail[],
@@ -145,7 +51,7 @@ function mailActions({ store, clock, wake, messages, transactional, freeSpace }:
   ): Promise<(Planned | Fault)[]> {
     const { snapshot, at: now, id: request } = exchange;
     if (freeSpace.below(snapshot.server.limits.free_disk)) return [];
-    return transactional.planAll(emails, { principal, snapshot, now, request });
+    return planAll(emails, { principal, snapshot, now, request }, services);
   }
 
   /** Commits what was planned, together with the answer, where the plan of the account has room for all of it. */
@@ -155,14 +61,15 @@ function mailActions({ store, clock, wake, messages, transactional, freeSpace }:
     { principal, exchange, stored }: Asked,
   ): Promise<Outcome<Data>> {
     const count = plans.reduce((sum, { recipients }) => sum + recipients, 0);
-    const room = await messages.roomFor(principal, count);
+    const parts = { store, clock, config: exchange.snapshot.server };
+    const room = await roomFor(principal, count, parts);
     if (room.kind !== 'room') return overPlan(room, exchange.at);
     try {
       // The counters first, because other units wait for their rows. The unit is written whole or not at all: one id tells.
       await writeNamed(store, plans[0]?.id, [...room.unit, ...unitOf(plans, stored(answer))]);
     } catch (error) {
       if (!(error instanceof UnmetError)) throw error;
-      const now = await messages.roomFor(principal, count);
+      const now = await roomFor(principal, count, parts);
       // Somebody else took the room, or the claim of an idempotency key.
       if (now.kind !== 'room') return overPlan(now, exchange.at);
       throw error;
@@ -210,19 +117,99 @@ function mailActions({ store, clock, wake, messages, transactional, freeSpace }:
     const life = message.expires_at - Math.max(message.created_at, email.send_at ?? 0);
     const expires_at = due + life;
     const names = [...new Set(rows.map(({ destination }) => destination))].sort();
-    try {
-      await store.write([
-        reschedule({ message: message.id, due, expires_at }, rows.length),
-        updateSource({ id: message.id, source: JSON.stringify({ ...email, send_at: sendAt }), expires_at }),
-        recomputeDueAmong(names),
-      ]);
-    } catch (error) {
-      if (!(error instanceof UnmetError)) throw error;
-      return refuse('CONFLICT', { message: 'It is not waiting for its time any more.' });
-    }
+    const moved = await writeIfMet(store, [
+      reschedule({ message: message.id, due, expires_at }, rows.length),
+      updateSource({ id: message.id, source: JSON.stringify({ ...email, send_at: sendAt }), expires_at }),
+      recomputeDueAmong({ names }),
+    ]);
+    if (moved === undefined) return refuse('CONFLICT', { message: 'It is not waiting for its time any more.' });
     wake();
     return undefined;
   }
+
+  async function show(message: MessageRow) {
+    const sent = await sentInFull(store, message, clock.now());
+    return sent === undefined ? refuse('NOT_FOUND') : json(shownEmail(sent));
+  }
+
+  const own = implement(contract.emails, {
+    async send(call) {
+      const [planned] = await plan([call.body], call);
+      if (planned === undefined) return unavailable();
+      return isPlanned(planned) ? commit([planned], json(acceptedOf(planned)), call) : refusalFor(planned);
+    },
+    async sendBatch(call) {
+      const { body } = call;
+      const [bodies, base] = Array.isArray(body) ? [body, ''] : [body.emails, 'emails.'];
+      const plans = await plan(bodies, call);
+      if (plans.length === 0) return unavailable();
+      const wrong = plans.findIndex((one) => !isPlanned(one));
+      const fault = plans[wrong];
+      if (fault?.kind === 'fault') return refusalFor(fault, `${base}${wrong}.`);
+      const planned = plans.filter(isPlanned);
+      return commit(planned, json({ emails: planned.map(acceptedOf), count: planned.length }), call);
+    },
+    async list({ principal, query: { limit, cursor } }) {
+      const filter = { tenant: principal.tenant.id, domains: principal.restrictions.domain_restrictions };
+      const rows = await selectTransactional(store, { ...filter, before: cursor, limit: limit + 1 });
+      const { page, next_cursor } = pageOf(rows, limit, ({ id }) => id);
+      const emails = await sentMessages(store, page, clock.now());
+      return json({ emails: emails.map(shownSummary), count: await countTransactional(store, filter), next_cursor });
+    },
+    show: (call) => withSent(call, show),
+    source: (call) =>
+      withOwn(call, async (message) => {
+        const bytes = await finishedBytes(store, message);
+        if (bytes === undefined) return refuse('NOT_FOUND', { message: 'The finished mail is not kept.' });
+        // Ours are ASCII, but for addresses that are UTF-8 themselves; what programs submit may be anything.
+        return json({ id: message.id, size: message.size, source: bytes.toString() });
+      }),
+    cancel: (call) => withSent(call, async (message) => (await cancel(message)) ?? show(message)),
+  });
+
+  const resend = implement(contract.resendEmails, {
+    async send(call) {
+      const { body } = call;
+      if (body.from === undefined && body.template === undefined) return invalidAt('from', 'is missing');
+      const [planned] = await plan([newResendEmail(body)], call);
+      if (planned === undefined) return unavailable();
+      return isPlanned(planned) ? commit([planned], json({ id: planned.id }), call) : refusalFor(planned);
+    },
+    async sendBatch(call) {
+      const plans = await plan(call.body.map(newResendEmail), call);
+      if (plans.length === 0) return unavailable();
+      const permissive = header(call.exchange.request, 'x-batch-validation') === 'permissive';
+      const faults = plans.flatMap((one, index) => (isPlanned(one) ? [] : [{ index, ...one }]));
+      const [first] = faults;
+      if (first !== undefined && !permissive) return refusalFor(first, `${first.index}.`);
+      const planned = plans.filter(isPlanned);
+      const errors = faults.map(({ index, path, message }) => {
+        return { index, message: path === undefined ? message : `${path} ${message}` };
+      });
+      return commit(planned, json({ data: planned, ...(permissive && { errors }) }), call);
+    },
+    async list({ principal, query: { limit, after: older, before: newer } }) {
+      const filter = { tenant: principal.tenant.id, domains: principal.restrictions.domain_restrictions };
+      const rows = await selectTransactional(store, { ...filter, before: older, after: newer, limit: limit + 1 });
+      const page = newer === undefined ? rows.slice(0, limit) : rows.slice(-limit);
+      const emails = await sentMessages(store, page, clock.now());
+      return json({ object: 'list' as const, has_more: rows.length > limit, data: emails.map(shownForResend) });
+    },
+    show: (call) =>
+      withSent(call, async (message) => {
+        const [sent] = await sentMessages(store, [message], clock.now());
+        return sent === undefined ? refuse('NOT_FOUND') : json(shownForResend(sent));
+      }),
+    reschedule: (call) =>
+      withSent(call, async (message) => {
+        const refusal = await move(message, call.body.scheduled_at);
+        return refusal ?? json({ object: 'email' as const, id: message.id });
+      }),
+    cancel: (call) =>
+      withSent(call, async (message) => (await cancel(message)) ?? json({ object: 'email' as const, id: message.id })),
+  });
+
+  return [...own, ...resend];
 }
 
 function acceptedOf({ id, to, messageId }: Planned) {
@@ -243,7 +230,7 @@ function shownSummary({ message, email, status }: SentMessage) {
   return {
     ...email,
     id: message.id,
-    message_id: email.message_id ?? messageIdOf(message.id, message.domain),
+    message_id: email.message_id ?? messageIdOf(message),
     environment: message.environment,
     status,
     from: formatMailbox(email.from),

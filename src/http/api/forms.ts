@@ -3,17 +3,14 @@ import { z } from 'zod';
 import { mayTouch, type Principal, readableTenants } from '../../accounts/principal.ts';
 import type { BundleReader } from '../../config/bundle.ts';
 import type { FormPlace } from '../../config/checks.ts';
-import type { Collection, Form } from '../../config/forms.ts';
+import { type Collection, type Form, claimKey, type Snapshot } from '../../config/snapshot.ts';
 import * as is from '../../config/scalars.ts';
 import { formSchema } from '../../config/schema.ts';
-import { claimKey, type Snapshot } from '../../config/snapshot.ts';
 import * as contract from '../../contract/forms.ts';
 import { collectionOfRow, findFormById, formOfRow, parseFormId } from '../../forms/find.ts';
-import { environmentOf, newId } from '../../lib/ids.ts';
-
+import { environmentOf, newId, counterOf } from '../../lib/ids.ts';
 import {
   collectionsOfTenant,
-  counterOf,
   forgetForms,
   formCounters,
   noteForm,
@@ -24,18 +21,23 @@ import {
   listForms,
   updateForm,
 } from '../../store/forms.ts';
-
 import type { FormRow } from '../../store/tables.ts';
-
 import type { RecipientStatus } from '../../store/consents.ts';
 import type { Statement } from '../../store/statement.ts';
-
 import type { Store } from '../../store/store.ts';
-
-import { endpointOf, type Exchange, overCap, overLimit } from '../context.ts';
-import { type Refusal, refuse } from '../errors.ts';
-import { invalidAt } from './issues.ts';
-import { type Call, implement, json, notFound, type Outcome, pageOf, type Route, type Services } from './route.ts';
+import { endpointOf, type Exchange, overLimit, refuseOver } from '../context.ts';
+import { type Refusal, refuse } from '../answer.ts';
+import {
+  invalidAt,
+  type Call,
+  implement,
+  json,
+  notFound,
+  type Outcome,
+  pageOf,
+  type Route,
+  type Services,
+} from './route.ts';
 
 const { shape } = formSchema;
 
@@ -81,7 +83,7 @@ const routes = {
 
 type Asked = Pick<Call, 'principal' | 'exchange'>;
 
-/** `/forms…` */
+/** `/forms…`, `/instant/forms…` */
 export function formsRoutes(services: Services): Route[] {
   const { store, clock, consent, reader, objects } = services;
 
@@ -91,15 +93,11 @@ export function formsRoutes(services: Services): Route[] {
   }
 
   /** A form that was made here, or why it cannot be changed. */
-  async function own(call: Asked, id: string) {
-    const form = await knownForm(id, asking(call));
-    if (form === undefined || form.kind === 'instant') return unknown(id);
+  async function ownForm(call: Asked, id: string) {
+    const form = await knownForm(id, call, store);
+    if (form === undefined || form.kind === 'instant') return notFound('form', id, 'FORM_NOT_FOUND');
     const row = form.kind === 'api' ? await findForm(store, form.id) : undefined;
     return row ?? refuse('CONFLICT', { message: `${form.id} stands in ${placeOf(form)}: change it there.` });
-  }
-
-  function asking({ principal, exchange }: Asked): Asking {
-    return { principal, snapshot: exchange.snapshot, store };
   }
 
   /** What no schema of the body can know of it. */
@@ -115,17 +113,30 @@ export function formsRoutes(services: Services): Route[] {
     );
   }
 
+  /** The new form, or the refusal where the plan has no room for it. */
+  async function add(
+    form: Pick<FormRow, 'kind' | 'name' | 'domain'> & { readonly config: object },
+    { principal: { tenant }, exchange }: Asked,
+  ): Promise<FormRow | Refusal> {
+    const now = clock.now();
+    const config = JSON.stringify(form.config);
+    const row = { ...form, config, tenant: tenant.id, id: newId('frm', now), created_at: now };
+    const unit = [insertForm(row), noteForm({ form: counterOf(row), at: now })] as const;
+    const made = await objects.within(tenant.id, { more: { forms: 1 } }, () => store.write(unit));
+    return 'kind' in made ? overLimit(made, exchange.snapshot.server) : row;
+  }
+
   async function answerAndAsk(row: FormRow, { principal, exchange }: Asked) {
     const form = formOfRow(row, exchange.snapshot.server);
     if (principal.environment === 'live') await consent.ask({ tenant: form.tenant, addresses: form.to });
     return answer(form, exchange);
   }
 
-  return implement(routes, {
+  const own = implement(routes, {
     async list(call) {
       const { limit, cursor, domain } = call.query;
       const { principal, exchange } = call;
-      const placed = (await placedForms(asking(call))).filter(
+      const placed = (await placedForms(call, store)).filter(
         (form) => domain === undefined || (form.kind === 'domain' && form.domain === domain),
       );
       const { domain_restrictions: restricted } = principal.restrictions;
@@ -149,19 +160,18 @@ export function formsRoutes(services: Services): Route[] {
       const config = z.encode(storedForm, rest);
       const refusal = refusePlace(principal, exchange.snapshot, domain) ?? (await refuseConfig(config, body.to, call));
       if (refusal !== undefined) return refusal;
-      const row = newRow({ kind: 'api', name, domain, config, tenant: principal.tenant.id }, clock.now());
-      const made = await objects.within(row.tenant, { more: { forms: 1 } }, () => store.write(insertion(row)));
-      return 'kind' in made ? overLimit(made, exchange.snapshot.server) : answerAndAsk(row, call);
+      const row = await add({ kind: 'api', name, domain, config }, call);
+      return 'code' in row ? row : answerAndAsk(row, call);
     },
     async show(call) {
       const id = parseFormId(call.params.id)?.id;
-      const form = await knownForm(call.params.id, asking(call));
+      const form = await knownForm(call.params.id, call, store);
       if (form !== undefined && form.kind !== 'instant') return answer(form, call.exchange);
       if (id !== undefined && !mayTouchForm(call.principal, id)) return refuse('AUTH_DOMAIN_NOT_ALLOWED');
-      return unknown(call.params.id);
+      return notFound('form', call.params.id, 'FORM_NOT_FOUND');
     },
     async change(call) {
-      const row = await own(call, call.params.id);
+      const row = await ownForm(call, call.params.id);
       if ('code' in row) return row;
       const { name = row.name, ...changes } = z.encode(changedForm, call.body);
       const before = z.record(z.string(), z.unknown()).parse(JSON.parse(row.config));
@@ -175,20 +185,17 @@ export function formsRoutes(services: Services): Route[] {
       return answerAndAsk(after, call);
     },
     async remove(call) {
-      const row = await own(call, call.params.id);
+      const row = await ownForm(call, call.params.id);
       if ('code' in row) return row;
       const shown = await answer(formOfRow(row, call.exchange.snapshot.server), call.exchange);
       await store.write(deletion(row));
       return shown;
     },
   });
-}
 
-/** `/instant/forms…`: a name and an address are all that they need. They mail nobody until the recipient has agreed. */
-export function instantRoutes(services: Services): Route[] {
-  const { store, clock, consent, objects } = services;
+  // Instant forms need a name and an address only. They mail nobody until the recipient has agreed.
 
-  async function answer(row: FormRow, exchange: Exchange) {
+  async function answerInstant(row: FormRow, exchange: Exchange) {
     const [shown] = await shownRows([row], exchange);
     return shown === undefined ? refuse('FORM_NOT_FOUND') : json(shown);
   }
@@ -216,10 +223,10 @@ export function instantRoutes(services: Services): Route[] {
   async function ask({ principal, exchange }: Asked, address: string | undefined) {
     if (address === undefined || principal.environment === 'test') return undefined;
     const asked = await consent.askAgain(principal.tenant.id, address);
-    return asked.kind === 'capped' && !exchange.local ? overCap(asked.verdict, exchange) : undefined;
+    return asked.kind === 'capped' ? refuseOver(asked.verdict, exchange) : undefined;
   }
 
-  return implement(contract.instantForms, {
+  const instant = implement(contract.instantForms, {
     async list({ principal, exchange, query: { limit, cursor } }) {
       const filter = { tenants: readableTenants(principal), kind: 'instant' } as const;
       const rows = await listForms(store, { ...filter, before: cursor, limit: limit + 1 });
@@ -228,18 +235,13 @@ export function instantRoutes(services: Services): Route[] {
       return json({ forms, count: await countForms(store, filter), next_cursor });
     },
     async create(call) {
-      const { principal, exchange, body } = call;
-      const refusal = await ask(call, body.email);
+      const { name, email } = call.body;
+      const refusal = await ask(call, email);
       if (refusal !== undefined) return refusal;
-      const config = { to: body.email };
-      const row = newRow(
-        { kind: 'instant', name: body.name, domain: null, config, tenant: principal.tenant.id },
-        clock.now(),
-      );
-      const made = await objects.within(row.tenant, { more: { forms: 1 } }, () => store.write(insertion(row)));
-      return 'kind' in made ? overLimit(made, exchange.snapshot.server) : answer(row, exchange);
+      const row = await add({ kind: 'instant', name, domain: null, config: { to: email } }, call);
+      return 'code' in row ? row : answerInstant(row, call.exchange);
     },
-    show: (call) => withForm(call, (row) => answer(row, call.exchange)),
+    show: (call) => withForm(call, (row) => answerInstant(row, call.exchange)),
     /** Another address has to agree itself; naming one that has not agreed asks it once more. */
     change: (call) =>
       withForm(call, async (row) => {
@@ -248,23 +250,17 @@ export function instantRoutes(services: Services): Route[] {
         if (refusal !== undefined) return refusal;
         const after = { ...row, name, config: email === undefined ? row.config : JSON.stringify({ to: email }) };
         await store.write([updateForm(after)]);
-        return answer(after, call.exchange);
+        return answerInstant(after, call.exchange);
       }),
     remove: (call) =>
       withForm(call, async (row) => {
-        const shown = await answer(row, call.exchange);
+        const shown = await answerInstant(row, call.exchange);
         await store.write(deletion(row));
         return shown;
       }),
   });
-}
 
-function newRow({ config, ...form }: Omit<FormRow, 'id' | 'config' | 'created_at'> & { config: object }, now: number) {
-  return { ...form, id: newId('frm', now), config: JSON.stringify(config), created_at: now };
-}
-
-function insertion(row: FormRow): Statement[] {
-  return [insertForm(row), noteForm({ form: counterOf(row), at: row.created_at })];
+  return [...own, ...instant];
 }
 
 function deletion(row: FormRow): Statement[] {
@@ -291,8 +287,7 @@ export async function shownForms(
         ? 'confirmed'
         : 'refused';
     return {
-      id: form.id,
-      name: form.name,
+      ...form,
       environment: environmentOf(form.tenant),
       submissions: counter?.submissions ?? 0,
       created_at: counter?.created_at ?? exchange.at,
@@ -357,30 +352,28 @@ function placeOf({ kind, project }: Form): string {
 
 // The forms that somebody who asks may know of: those of the tenant, and within a key's domains.
 
-export interface Asking {
-  readonly principal: Principal;
-  readonly snapshot: Snapshot;
-  readonly store: Store;
-}
-
 /** The form with this id, as an address of the API has it. */
-export async function knownForm(text: string, { principal, snapshot, store }: Asking): Promise<Form | undefined> {
+export async function knownForm(
+  text: string,
+  { principal, exchange: { snapshot } }: Asked,
+  store: Store,
+): Promise<Form | undefined> {
   const id = parseFormId(text);
   const { id: tenant } = principal.tenant;
   const inTest = id?.kind === 'domain' && environmentOf(tenant) === 'test';
   const form = inTest
     ? snapshot.claims.get(claimKey(tenant, id.domain))?.forms.get(id.key)
     : id && (await findFormById(id, snapshot, store));
-  return form !== undefined && form.tenant === principal.tenant.id && maySee(principal, form) ? form : undefined;
-}
-
-/** A form that belongs to no domain is none of a key's business that is restricted to some. */
-function maySee(principal: Principal, { audience }: Pick<Form, 'audience'>): boolean {
-  return mayTouch(principal, audience.domain);
+  // A form that belongs to no domain is none of a key's business that is restricted to some.
+  const isKnown = form?.tenant === principal.tenant.id && mayTouch(principal, form.audience.domain);
+  return isKnown ? form : undefined;
 }
 
 /** The collections that the principal may read, of configurations and by API, by name. */
-export async function knownCollections({ principal, snapshot, store }: Asking): Promise<Collection[]> {
+export async function knownCollections(
+  { principal, exchange: { snapshot } }: Asked,
+  store: Store,
+): Promise<Collection[]> {
   const tenants = readableTenants(principal);
   const configured = [...snapshot.collections.values()].filter(({ tenant }) => tenants.includes(tenant));
   const rows = await Promise.all(tenants.map((tenant) => collectionsOfTenant(store, tenant)));
@@ -390,16 +383,19 @@ export async function knownCollections({ principal, snapshot, store }: Asking): 
 }
 
 /** The forms of domains and collections that the principal may see, by id; a live one before a test one. */
-async function placedForms(asking: Asking): Promise<Form[]> {
-  const { principal, snapshot } = asking;
+async function placedForms(asked: Asked, store: Store): Promise<Form[]> {
+  const { principal, exchange } = asked;
+  const { snapshot } = exchange;
   const tenants = readableTenants(principal);
   const domains = [...snapshot.claims.values()].filter(
     (claim) =>
       tenants.includes(claim.project.tenant) &&
       (environmentOf(claim.project.tenant) === 'test' || snapshot.domains.get(claim.name) === claim),
   );
-  const places = [...domains, ...(await knownCollections(asking))];
-  const forms = places.flatMap((place) => [...place.forms.values()]).filter((form) => maySee(principal, form));
+  const places = [...domains, ...(await knownCollections(asked, store))];
+  const forms = places
+    .flatMap((place) => [...place.forms.values()])
+    .filter((form) => mayTouch(principal, form.audience.domain));
   return forms.sort((a, b) => compare(counterOf(a), counterOf(b)));
 }
 
@@ -413,8 +409,4 @@ export function mayTouchForm(principal: Principal, form: string, domain?: string
   const id = parseFormId(form);
   if (id?.kind === 'own') return mayTouch(principal, domain);
   return mayTouch(principal, id?.kind === 'domain' ? id.domain : undefined);
-}
-
-function unknown(id: string): Refusal {
-  return notFound('form', id, 'FORM_NOT_FOUND');
 }

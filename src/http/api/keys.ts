@@ -2,21 +2,30 @@
 import type { z } from 'zod';
 import { activeChildrenOf, endKey, grantKey, makeKey } from '../../accounts/api-keys.ts';
 import { accountIdOf, mayTouch, type Principal, restrictionsOf } from '../../accounts/principal.ts';
+import { messagesLeft } from '../../accounts/message-limits.ts';
+import { requestsLeft } from '../../accounts/plans.ts';
 import type { Verdict } from '../../accounts/rate-limits.ts';
 import * as contract from '../../contract/keys.ts';
 import { normalNetwork } from '../../dns/networks.ts';
 import { findKey, listKeys } from '../../store/api-keys.ts';
-import { UnmetError } from '../../store/store.ts';
-
+import { writeIfMet } from '../../store/store.ts';
 import type { ApiKeyRow } from '../../store/tables.ts';
 import { overLimit, tighter } from '../context.ts';
-import { refuse } from '../errors.ts';
-
-import { invalidAt } from './issues.ts';
-import { type DataOf, implement, json, notFound, type Outcome, pageOf, type Route, type Services } from './route.ts';
+import { refuse } from '../answer.ts';
+import {
+  invalidAt,
+  type DataOf,
+  implement,
+  json,
+  notFound,
+  type Outcome,
+  pageOf,
+  type Route,
+  type Services,
+} from './route.ts';
 
 /** `/api-keys…`, `/auth/status`, `/rate-limits` */
-export function keysRoutes({ store, clock, objects, accounts, messages }: Services): Route[] {
+export function keysRoutes({ store, clock, objects, limits }: Services): Route[] {
   async function find(principal: Principal, id: string): Promise<ApiKeyRow | undefined> {
     const row = await findKey(store, accountIdOf(principal), id);
     return row && maySee(principal, row) ? row : undefined;
@@ -36,13 +45,9 @@ export function keysRoutes({ store, clock, objects, accounts, messages }: Servic
     const children = await childrenOf(row);
     const now = clock.now();
     const ending = [row, ...(withChildren ? children : [])].filter(({ revoked_at }) => revoked_at === null);
-    try {
-      if (ending.length > 0) await store.write(ending.flatMap((key) => endKey(key, principal, now)));
-    } catch (error) {
-      // Somebody else was faster: then it is as they left it.
-      if (error instanceof UnmetError) return revoke(principal, id, withChildren);
-      throw error;
-    }
+    const ended = ending.flatMap((key) => endKey(key, principal, now));
+    // Where somebody else was faster, it is as they left it.
+    if (ended.length > 0 && (await writeIfMet(store, ended)) === undefined) return revoke(principal, id, withChildren);
     return json({
       ...shown({ ...row, revoked_at: row.revoked_at ?? now }),
       active_children: (withChildren ? [] : children).map(shown),
@@ -79,12 +84,14 @@ export function keysRoutes({ store, clock, objects, accounts, messages }: Servic
       return 'kind' in made ? overLimit(made, exchange.snapshot.server) : json({ ...shown(row), key: value });
     },
     revoke: ({ principal, params: { id }, query }) => revoke(principal, id, query.with_children === 'true'),
-    async limits({ principal, exchange: { address } }) {
-      const { hour = hourOf(address), minute } = await accounts.look(principal);
-      const sent = await messages.look(principal.tenant);
+    async limits({ principal, exchange: { address, snapshot } }) {
+      const parts = { limits, store, clock, config: snapshot.server };
+      const hour = await requestsLeft(principal, 'hour', parts);
+      const minute = await requestsLeft(principal, 'minute', parts);
+      const sent = await messagesLeft(principal.tenant, parts);
       return json({
         rate_limits: {
-          requests_per_hour: shownLimit(hour),
+          requests_per_hour: shownLimit(hour ?? hourOf(address)),
           requests_per_minute: shownLimit(minute === undefined ? address : tighter(address, minute)),
           messages_per_hour: sent.hour && shownLimit(sent.hour),
           messages_per_day: sent.day && shownLimit(sent.day),

@@ -2,10 +2,9 @@
 import type { z } from 'zod';
 import { accountIdOf, mayTouch, type Principal, readableTenants } from '../../accounts/principal.ts';
 import { emptyProject, managedByFile, placesIn, push, type Push, type PushOutcome } from '../../accounts/projects.ts';
-import type { Project } from '../../config/forms.ts';
+import type { Project, Snapshot } from '../../config/snapshot.ts';
 import type { Problem } from '../../config/problem.ts';
 import { slugOf } from '../../config/scalars.ts';
-import type { Snapshot } from '../../config/snapshot.ts';
 import * as contract from '../../contract/projects.ts';
 import { environmentOf, newId } from '../../lib/ids.ts';
 import { releaseDomainsOf } from '../../store/domains.ts';
@@ -20,12 +19,10 @@ import {
   findRevisionOf,
   revisionsOf,
 } from '../../store/projects.ts';
-
-import { UnmetError } from '../../store/store.ts';
-
+import { writeIfMet } from '../../store/store.ts';
 import type { ProjectRow } from '../../store/tables.ts';
 import { overLimit, rateLimited } from '../context.ts';
-import { type Detail, type Refusal, refuse } from '../errors.ts';
+import { type Detail, type Refusal, refuse } from '../answer.ts';
 import { type DataOf, implement, json, notFound, type Outcome, pageOf, type Route, type Services } from './route.ts';
 
 /** Names that are tried where a slug was not asked for by name. */
@@ -36,19 +33,16 @@ const MAX_DETAILS = 100;
 export function projectsRoutes(services: Services): Route[] {
   const { store, clock, snapshot, takeOver, objects, reader } = services;
 
+  /** Undefined where there is one of this slug. */
   async function make(principal: Principal, name: string, slug: string): Promise<ProjectRow | undefined> {
     const tenant = principal.tenant.id;
     const now = clock.now();
     const nobodys = { source: 'api', machine: null, file: null } as const;
     const made = { tenant, slug, name, ...nobodys, ...emptyProject({ name, slug }) };
-    try {
-      // It begins without domains, whatever claims of another of this name are left.
-      const replacing = { was: undefined, id: newId('rev', now) };
-      await store.write([...putInForce(made, replacing, now), releaseDomainsOf({ tenant, project: slug })]);
-    } catch (error) {
-      if (error instanceof UnmetError) return undefined;
-      throw error;
-    }
+    const inForce = putInForce(made, { was: undefined, id: newId('rev', now) }, now);
+    // It begins without domains, whatever claims of another of this name are left.
+    const written = await writeIfMet(store, [...inForce, releaseDomainsOf({ tenant, project: slug })]);
+    if (written === undefined) return undefined;
     await takeOver();
     return findProject(store, tenant, slug);
   }
@@ -66,14 +60,10 @@ export function projectsRoutes(services: Services): Route[] {
       return refuse('CONFLICT', { message: `${managed.message} Remove the file first, then delete the project.` });
     }
     if (!mayTouchProject(principal, row)) return refuse('AUTH_DOMAIN_NOT_ALLOWED');
-    try {
-      const forgotten = managed === undefined ? [] : [forgetProjectFiles({ slug })];
-      await store.write([deleteProject(row, 1), releaseDomainsOf({ tenant, project: slug }), ...forgotten]);
-    } catch (error) {
-      // It was changed, or ended, meanwhile.
-      if (error instanceof UnmetError) return end(principal, slug, force);
-      throw error;
-    }
+    const forgotten = managed === undefined ? [] : [forgetProjectFiles({ slug })];
+    const unit = [deleteProject(row, 1), releaseDomainsOf({ tenant, project: slug }), ...forgotten];
+    // Where it was changed, or ended, meanwhile, it is looked at again.
+    if ((await writeIfMet(store, unit)) === undefined) return end(principal, slug, force);
     await takeOver();
     return json(shown(row));
   }
@@ -164,7 +154,7 @@ export function projectsRoutes(services: Services): Route[] {
         const places = 'ok' in result ? placesIn(result.ok) : [...named.domains, undefined];
         if (!places.every((domain) => mayTouch(principal, domain))) return refuse('AUTH_DOMAIN_NOT_ALLOWED');
       }
-      const revisions = await revisionsOf(store, { tenant, slug });
+      const revisions = await revisionsOf(store, tenant, slug);
       return json({
         config: wanted?.yaml,
         files: wanted?.files ?? {},

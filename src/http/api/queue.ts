@@ -16,11 +16,11 @@ import { type DeliveryFilter, HELD } from '../../store/deliveries.ts';
 import { countInboundLog, listInboundLog } from '../../store/inbound.ts';
 import type { DeliveryRow } from '../../store/tables.ts';
 import { suspendedTenants } from '../../store/tenants.ts';
-import { type Refusal, refuse } from '../errors.ts';
+import { type Refusal, refuse } from '../answer.ts';
 import { implement, json, notFound, pageOf, type Route, type Services } from './route.ts';
 
-/** `/admin/queue…` */
-export function queueRoutes({ store, clock, wake }: Services): Route[] {
+/** `/admin/queue…`, `/admin/inbound`, `/admin/trace/{id}`, `/admin/explain` */
+export function queueRoutes({ store, clock, wake, trace, explain }: Services): Route[] {
   async function operate(id: string, operation: typeof retryNow) {
     const done = await operation(store, id, clock.now());
     if (done.kind === 'unknown') return notFound('message or delivery', id);
@@ -45,7 +45,7 @@ export function queueRoutes({ store, clock, wake }: Services): Route[] {
     }));
   }
 
-  return implement(contract.queue, {
+  const queue = implement(contract.queue, {
     async list({ query: { limit, cursor, ...asked } }) {
       const filter = filterOf(asked, clock.now());
       const page = await listDeliveries(store, { ...filter, before: cursor, limit });
@@ -70,28 +70,8 @@ export function queueRoutes({ store, clock, wake }: Services): Route[] {
     retry: ({ params: { id } }) => operate(id, retryNow),
     cancel: ({ params: { id } }) => operate(id, cancel),
   });
-}
 
-/** The refusal of an action on mail of which nothing waits. */
-export function nothingWaits(states: readonly string[]): Refusal {
-  return refuse('CONFLICT', { message: `Nothing of it waits: ${[...new Set(states)].join(', ')}.` });
-}
-
-interface Asked {
-  readonly state?: DeliveryRow['state'] | undefined;
-  readonly domain?: string | undefined;
-  readonly tenant?: string | undefined;
-  readonly sender?: string | undefined;
-  readonly older_than?: string | undefined;
-}
-
-function filterOf({ domain: destination, older_than: age, ...asked }: Asked, now: number): DeliveryFilter {
-  return { ...asked, destination, createdBefore: age === undefined ? undefined : now - duration.parse(age) };
-}
-
-/** `/admin/inbound`, `/admin/trace/{id}`, `/admin/explain` */
-export function mailLogRoutes({ store, trace, explain }: Services): Route[] {
-  return implement(contract.mailLog, {
+  const mailLog = implement(contract.mailLog, {
     async inbound({ query: { limit, cursor, to, ...asked } }) {
       const filter = { ...asked, until: to };
       const rows = await listInboundLog(store, filter, { limit: limit + 1, before: cursor });
@@ -114,4 +94,23 @@ export function mailLogRoutes({ store, trace, explain }: Services): Route[] {
       });
     },
   });
+
+  return [...queue, ...mailLog];
+}
+
+/** The refusal of an action on mail of which nothing waits. */
+export function nothingWaits(states: readonly string[]): Refusal {
+  return refuse('CONFLICT', { message: `Nothing of it waits: ${[...new Set(states)].join(', ')}.` });
+}
+
+interface Asked {
+  readonly state?: DeliveryRow['state'] | undefined;
+  readonly domain?: string | undefined;
+  readonly tenant?: string | undefined;
+  readonly sender?: string | undefined;
+  readonly older_than?: string | undefined;
+}
+
+function filterOf({ domain: destination, older_than: age, ...asked }: Asked, now: number): DeliveryFilter {
+  return { ...asked, destination, createdBefore: age === undefined ? undefined : now - duration.parse(age) };
 }

@@ -4,10 +4,9 @@ import { suppressions } from '../../contract/email.ts';
 import { recipients } from '../../contract/forms.ts';
 import { consentOf, countConsents, selectConsents } from '../../store/consents.ts';
 import { allow, countSuppressions, findSuppression, selectSuppressions, suppress } from '../../store/suppressions.ts';
-
 import type { ConsentRow } from '../../store/tables.ts';
-import { overCap } from '../context.ts';
-import { refuse } from '../errors.ts';
+import { rateLimited, refuseOver } from '../context.ts';
+import { refuse } from '../answer.ts';
 import { implement, json, pageOf, type Route, type Services } from './route.ts';
 
 /** `/recipients` */
@@ -32,7 +31,9 @@ export function recipientsRoutes({ store, consent }: Services): Route[] {
         return refuse('AUTH_FORBIDDEN', { message: 'A test key mails nobody: ask with a live key.' });
       }
       const asked = await consent.askAgain(tenant.id, address);
-      if (asked.kind === 'capped') return overCap(asked.verdict, exchange);
+      if (asked.kind === 'capped') {
+        return refuseOver(asked.verdict, exchange) ?? rateLimited(asked.verdict, exchange.at);
+      }
       if (asked.kind === 'refused') {
         const message = `${address} wants no mail from this server, and is not asked again.`;
         return refuse('RECIPIENT_NOT_CONFIRMED', { message });

@@ -1,7 +1,5 @@
 /** A route of the contract with its handler, and what handlers have in common. */
 import { z } from 'zod';
-import type { MessageLimits } from '../../accounts/message-limits.ts';
-import type { AccountLimits } from '../../accounts/plans.ts';
 import type { Principal } from '../../accounts/principal.ts';
 import type { PushParts } from '../../accounts/projects.ts';
 import type { Limits } from '../../accounts/rate-limits.ts';
@@ -12,31 +10,28 @@ import type { mailLog } from '../../contract/queue.ts';
 import type { Access, ParameterOf, Route as ContractRoute } from '../../contract/route.ts';
 import type { doctor } from '../../contract/server.ts';
 import type { Domains } from '../../domains/domains.ts';
-
 import type { HostKeys } from '../../domains/rotation.ts';
 import type { EventCounts } from '../../events/counts.ts';
 import type { Webhooks } from '../../events/webhooks.ts';
 import type { ReleaseParts } from '../../forms/release.ts';
 import { isoTime } from '../../lib/clock.ts';
 import type { Backups } from '../../store/backup.ts';
-
-import type { FreeSpace } from '../../store/database.ts';
+import type { FreeSpace } from '../../store/sqlite.ts';
 import type { Statement } from '../../store/statement.ts';
-import type { Transactional } from '../../transactional/send.ts';
-import { type Answer, json as jsonAnswer } from '../answer.ts';
+import type { TransactionalParts } from '../../transactional/send.ts';
+import { type Answer, json as jsonAnswer, type Refusal, refuse } from '../answer.ts';
 import type { Exchange } from '../context.ts';
-import { type Refusal, refuse } from '../errors.ts';
+import { isRaw, wantedBy, knownKeys } from '../../config/explain.ts';
+import { nearest } from '../../config/problem.ts';
+import type { FieldError } from '../../forms/check.ts';
 
 /** What the handlers use. */
-export interface Services extends PushParts, ReleaseParts {
-  readonly accounts: Pick<AccountLimits, 'look'>;
-  readonly limits: Pick<Limits, 'take'>;
-  readonly messages: MessageLimits;
+export interface Services extends PushParts, ReleaseParts, TransactionalParts {
+  readonly limits: Pick<Limits, 'take' | 'takeAll' | 'peek'>;
   readonly usage: Pick<Usage, 'flush'>;
   readonly counts: EventCounts;
   readonly domains: Pick<Domains, 'report' | 'check' | 'rotateKeys' | 'move'>;
   readonly hostKeys: Pick<HostKeys, 'rotate' | 'check'>;
-  readonly transactional: Transactional;
   readonly freeSpace: FreeSpace;
   readonly webhooks: Pick<Webhooks, 'test' | 'objection' | 'enable' | 'replayEvent' | 'replaySince'>;
   readonly backups: Backups;
@@ -87,7 +82,7 @@ export interface Done<Data = unknown> {
 }
 
 /** What a handler answers: a success, a download or a refusal. */
-export type Outcome<Data = unknown> = Done<Data> | Answer<never> | Refusal;
+export type Outcome<Data = unknown> = Done<Data> | Answer | Refusal;
 
 /**
  * What the answer of a schema is made of: rows as they are. A time may be milliseconds, a flag may be 0 or 1, what is not there is
@@ -148,7 +143,7 @@ export function implement<Routes extends Readonly<Record<string, ContractRoute>>
     // oxlint-disable-next-line typescript/no-unsafe-type-assertion -- serve.ts parses query and body with these very schemas, and the router gives the path's own parameters
     const handler = handlers[name] as unknown as (call: unknown) => Promise<Outcome>;
     function answerOf({ data }: Done): Answer {
-      return jsonAnswer(Object(answerFrom(route.answer, data)));
+      return jsonAnswer(answerFrom(route.answer, data));
     }
     return {
       ...route,
@@ -194,4 +189,60 @@ export function pageOf<Row>(
   const page = rows.slice(0, limit);
   const last = page.at(-1);
   return { page, next_cursor: rows.length > limit && last !== undefined ? cursorOf(last) : null };
+}
+
+// What a schema says against a query or a body, as the details of a refusal.
+
+type Issue = z.core.$ZodIssue;
+
+const MOST = 50;
+
+/** The refusal of a value that did not pass its schema. */
+export function invalid(error: z.ZodError, schema: z.ZodType): Refusal {
+  const errors = error.issues.flatMap((issue) => explain(issue, [], schema));
+  const [first] = errors;
+  const message = errors.length === 1 && first ? sentence(first) : `${errors.length} values are not valid.`;
+  return refuse('VALIDATION_FAILED', { message, errors: errors.slice(0, MOST) });
+}
+
+/** The refusal of one value, for what no schema can know. */
+export function invalidAt(path: string, message: string): Refusal {
+  const error = { field: path, code: 'TYPE_TEXT', message };
+  return refuse('VALIDATION_FAILED', { message: sentence(error), errors: [error] });
+}
+
+function sentence({ field, message }: FieldError): string {
+  return `${field === undefined || field === '' ? 'The body' : field} ${message}.`;
+}
+
+function explain(issue: Issue, base: readonly PropertyKey[], schema: z.ZodType): FieldError[] {
+  const path = [...base, ...issue.path];
+  if (issue.code === 'unrecognized_keys') return issue.keys.map((key) => unknownKey(key, path, schema));
+  if (issue.code === 'invalid_union') {
+    const inner = issue.errors.find((branch) => branch.some((nested) => nested.path.length > 0));
+    if (inner !== undefined) return inner.flatMap((nested) => explain(nested, path, schema));
+  }
+  return [{ field: path.map(String).join('.'), code: 'TYPE_TEXT', message: wordsOf(issue) }];
+}
+
+function wordsOf(issue: Issue): string {
+  switch (issue.code) {
+    case 'invalid_type':
+      return issue.input === undefined ? 'is missing' : `must be ${wantedBy(issue)}`;
+    case 'invalid_value':
+      return `must be ${wantedBy(issue)}`;
+    default:
+      // Schemas of project files say what they expected.
+      return isRaw(issue) ? `must be ${wantedBy(issue)}` : issue.message.replace(/^expected /, 'must be ');
+  }
+}
+
+function unknownKey(key: string, path: readonly PropertyKey[], schema: z.ZodType): FieldError {
+  const known = knownKeys(
+    schema,
+    path.map((step) => (typeof step === 'symbol' ? String(step) : step)),
+  );
+  const meant = nearest(key, known);
+  const words = meant === undefined ? `; known here: ${known.join(', ')}` : `; did you mean ${meant}?`;
+  return { field: [...path, key].map(String).join('.'), code: 'TYPE_TEXT', message: `is not known${words}` };
 }

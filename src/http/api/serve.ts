@@ -3,26 +3,33 @@
  * may, how often, whether it was answered before, and only then what it says.
  */
 import { hash } from 'node:crypto';
-
 import type { z } from 'zod';
 import type { Authenticator } from '../../accounts/authenticate.ts';
+import type { Idempotency } from '../../accounts/idempotency.ts';
 import { accountIdOf, decide, type Principal } from '../../accounts/principal.ts';
 import type { Verdict } from '../../accounts/rate-limits.ts';
 import type { ErrorCode } from '../../contract/errors.ts';
-import { type Answer, json, refusedA } from '../answer.ts';
-import { principalOf, refuseMissingKey } from '../auth.ts';
-import { isJson, unsupportedCoding } from '../body.ts';
-import { bodyTooLarge, collect, discardRest, malformed, parametersOf, textOf } from '../entries.ts';
-
-import { type Exchange, rateLimited, tighter } from '../context.ts';
-
-import { shapeA, lacksPermission, type Refusal, refuse, statusOf, unavailable, wordsOf } from '../errors.ts';
+import type { Log } from '../../lib/log.ts';
+import {
+  type Answer,
+  json,
+  refusedA,
+  shapeA,
+  lacksPermission,
+  type Refusal,
+  refuse,
+  statusOf,
+  unavailable,
+  wordsOf,
+} from '../answer.ts';
+import { principalOf, refuseMissingKey, type Exchange, refuseOver, answerOnce, type Stored } from '../context.ts';
+import { collect, discardRest, isJson, malformed, parametersOf, refuseBody, textOf } from '../entries.ts';
 import { parseJsonValue } from '../json-entries.ts';
-import { answerOnce, type OnceParts, type Stored } from '../once.ts';
-import { invalid } from './issues.ts';
-import type { Route } from './route.ts';
+import { invalid, type Route } from './route.ts';
 
-export interface ServeParts extends OnceParts {
+export interface ServeParts {
+  readonly idempotency: Idempotency;
+  readonly log: Log;
   readonly authenticator: Authenticator;
   /** Counts the request against the account and the key; undefined where nothing limits them. */
   readonly takeAccount: (principal: Principal) => Promise<Verdict | undefined>;
@@ -32,25 +39,20 @@ export interface ServeParts extends OnceParts {
 
 const DEFAULT_MAX_BODY_BYTES = 1024 * 1024;
 
-export type Serve = (route: Route, exchange: Exchange, params: Readonly<Record<string, string>>) => Promise<Answer>;
-
 /** The function that serves all these routes of the API. Rejects with StoreError, ClientGone or a fault of ours. */
-export function createServe(parts: ServeParts, routes: readonly Route[]): Serve {
+export function createServe(parts: ServeParts, routes: readonly Route[]) {
   const { authenticator, takeAccount, used } = parts;
   const room = new Room();
 
-  return async (route, exchange, params) => {
+  return async (route: Route, exchange: Exchange, params: Readonly<Record<string, string>>): Promise<Answer> => {
     const principal = route.permission === 'none' ? undefined : await principalOf(exchange, authenticator);
     if (principal !== undefined && 'kind' in principal) return refusedApi(route, principal, exchange);
     const denied = deny(route, principal, exchange);
-    if (denied !== undefined) {
-      if (principal !== undefined) used(principal, statusOf(denied));
-      return refusedApi(route, denied, exchange);
-    }
-    const outcome = await attempt({ route, exchange, params, principal }).catch((error: unknown) => {
-      if (principal !== undefined) used(principal, 500);
-      throw error;
-    });
+    const outcome = await (denied ??
+      attempt({ route, exchange, params, principal }).catch((error: unknown) => {
+        if (principal !== undefined) used(principal, 500);
+        throw error;
+      }));
     const answer = 'kind' in outcome ? refusedApi(route, outcome, exchange) : outcome;
     if (principal !== undefined) used(principal, answer.status);
     return answer;
@@ -58,11 +60,8 @@ export function createServe(parts: ServeParts, routes: readonly Route[]): Serve 
 
   async function attempt(asked: Asked): Promise<Answer | Refusal> {
     const { exchange, principal } = asked;
-    const verdict = principal && (await takeAccount(principal));
-    if (verdict !== undefined) {
-      exchange.limit = tighter(exchange.limit, verdict);
-      if (!verdict.allowed && !exchange.local) return rateLimited(verdict, exchange.at);
-    }
+    const over = refuseOver(principal && (await takeAccount(principal)), exchange);
+    if (over !== undefined) return over;
     const leave = room.enter(principal?.tenant.id ?? '', sizeOf(asked));
     if (leave === undefined) return unavailable('Too many large requests are in progress.');
     try {
@@ -151,31 +150,23 @@ function maxBody({ maxBody: most = DEFAULT_MAX_BODY_BYTES }: Route, { snapshot }
 
 /** The body as text, or why it cannot be read. */
 async function readText(exchange: Exchange, route: Route): Promise<string | Refusal> {
-  const { request, response } = exchange;
-  const { headers } = request;
+  const { request } = exchange;
+  const { 'content-type': type, 'content-length': length, 'transfer-encoding': coding } = request.headers;
   const most = maxBody(route, exchange);
-  const refusal = unreadable(headers, most);
-  if (refusal !== undefined) {
-    if (!request.complete) discardRest(request);
-    return refusal;
-  }
-  if (headers.expect !== undefined) response.writeContinue();
-  const bytes = await collect(request, most);
-  if (bytes === undefined) return bodyTooLarge(most);
-  return textOf(bytes, parametersOf(headers['content-type'] ?? '').get('charset'));
+  const isEmpty = length === '0' || (length === undefined && coding === undefined);
+  const refusal =
+    refuseBody(request, most) ?? (isJson(type) || (isEmpty && type === undefined) ? undefined : notJson());
+  const bytes = refusal ?? (await collect(exchange, most));
+  if (Buffer.isBuffer(bytes)) return textOf(bytes, parametersOf(type ?? '').get('charset'));
+  if (!request.complete) discardRest(request);
+  return bytes;
 }
 
-function unreadable(headers: Exchange['request']['headers'], most: number): Refusal | undefined {
-  const { 'content-length': length, 'content-encoding': coding, 'content-type': type } = headers;
-  if (coding !== undefined && coding.toLowerCase() !== 'identity') return unsupportedCoding();
-  const empty = length === '0' || (length === undefined && headers['transfer-encoding'] === undefined);
-  if (!isJson(type) && !(empty && type === undefined)) {
-    return refuse('UNSUPPORTED_MEDIA_TYPE', {
-      message: 'Send application/json.',
-      headers: { Accept: 'application/json' },
-    });
-  }
-  return Number(length ?? 0) > most ? bodyTooLarge(most) : undefined;
+function notJson(): Refusal {
+  return refuse('UNSUPPORTED_MEDIA_TYPE', {
+    message: 'Send application/json.',
+    headers: { Accept: 'application/json' },
+  });
 }
 
 /** No body at all counts as `{}`: many routes need nothing. */

@@ -4,9 +4,8 @@
  */
 import * as contract from '../../contract/server.ts';
 import type { BackupState, NoBackup } from '../../store/backup.ts';
-import { download } from '../answer.ts';
+import { download, type Refusal, refuse, unavailable } from '../answer.ts';
 import type { Exchange } from '../context.ts';
-import { type Refusal, refuse, unavailable } from '../errors.ts';
 import { implement, json, type Outcome, type Route, type Services } from './route.ts';
 
 /** `/admin/backup…` */
@@ -58,16 +57,14 @@ function mib(bytes: number): string {
   return `${Math.ceil(bytes / 1024 ** 2)} MiB`;
 }
 
-/** `/admin/doctor` */
-export function doctorRoutes({ doctor }: Services): Route[] {
-  return implement(contract.doctor, {
-    async check({ query: { dnsbl, port25 } }) {
-      return json(await doctor({ dnsbl: dnsbl.filter((name) => name !== undefined), port25 }));
-    },
-  });
-}
-
-/** `/admin/config/check` */
-export function configCheckRoutes({ checkConfig }: Services): Route[] {
-  return implement(contract.configCheck, { check: async () => json(await checkConfig()) });
+/** `/admin/doctor`, `/admin/config/check` */
+export function checksRoutes({ doctor, checkConfig }: Services): Route[] {
+  return [
+    ...implement(contract.doctor, {
+      async check({ query: { dnsbl, port25 } }) {
+        return json(await doctor({ dnsbl: dnsbl.filter((name) => name !== undefined), port25 }));
+      },
+    }),
+    ...implement(contract.configCheck, { check: async () => json(await checkConfig()) }),
+  ];
 }

@@ -1,20 +1,26 @@
 /** What visitors sent: listed, exported, shown with its files, judged anew, mailed once more, removed. */
 import { accountIdOf, type Principal } from '../../accounts/principal.ts';
 import * as contract from '../../contract/submissions.ts';
+import { submissions } from '../../contract/submissions.ts';
 import { parseFormId } from '../../forms/find.ts';
 import { markAsSpam, type Decided, type Decision, releaseSubmission, resendSubmission } from '../../forms/release.ts';
-
 import { chunksOfFile, filesOf, findSubmission, removeSubmission } from '../../store/submissions.ts';
-
-import { UnmetError } from '../../store/store.ts';
-import { countSubmissions, listSubmissions, type SubmissionFilter } from '../../store/submission-list.ts';
+import { type Store, writeIfMet } from '../../store/store.ts';
+import {
+  countSubmissions,
+  listSubmissions,
+  type SubmissionFilter,
+  partsOf,
+  type SubmissionParts,
+} from '../../store/submission-list.ts';
 import type { SubmissionRow } from '../../store/tables.ts';
-import { download } from '../answer.ts';
+import { download, type Refusal, refuse, csvLine } from '../answer.ts';
 import type { Exchange } from '../context.ts';
-import { type Refusal, refuse } from '../errors.ts';
 import { knownForm, mayTouchForm } from './forms.ts';
-import { implement, json, notFound, type Route, type Services } from './route.ts';
-import { exportCsv, exportJson, shownSubmissions } from './submission-export.ts';
+import { answerFrom, type Call, implement, json, notFound, type Route, type Services } from './route.ts';
+import { type Field, valuesOf, readFields, readReasons } from '../../forms/fields.ts';
+import { isoTime } from '../../lib/clock.ts';
+import { recipientStatuses, type RecipientStatuses } from '../../store/consents.ts';
 
 /** `/forms/{form}/submissions`, `/submissions/…`, `/instant/submissions` */
 export function submissionsRoutes(services: Services): Route[] {
@@ -28,16 +34,16 @@ export function submissionsRoutes(services: Services): Route[] {
   }
 
   /** The one spelling of a form's id, of one that there is or was. */
-  async function formId(principal: Principal, text: string, { snapshot }: Exchange): Promise<string | Refusal> {
+  async function formId(principal: Principal, text: string, exchange: Exchange): Promise<string | Refusal> {
     const form = parseFormId(text)?.id;
     if (form === undefined) return refuse('FORM_NOT_FOUND');
     const tenant = principal.tenant.id;
-    if ((await knownForm(form, { principal, snapshot, store })) !== undefined) return form;
+    if ((await knownForm(form, { principal, exchange }, store)) !== undefined) return form;
     if (!mayTouchForm(principal, form)) return refuse('AUTH_DOMAIN_NOT_ALLOWED');
     if ((await countSubmissions(store, { tenant, form })) > 0) return form;
     // To a live form test keys post, too; what they posted is listed.
     const live = { ...principal, tenant: { ...principal.tenant, id: accountIdOf(principal) } };
-    if (principal.environment === 'test' && (await knownForm(form, { principal: live, snapshot, store }))) return form;
+    if (principal.environment === 'test' && (await knownForm(form, { principal: live, exchange }, store))) return form;
     return refuse('FORM_NOT_FOUND');
   }
 
@@ -102,22 +108,13 @@ export function submissionsRoutes(services: Services): Route[] {
       const row = await find(principal, id);
       if ('kind' in row) return row;
       const answer = await show(id);
-      try {
-        await store.write(removeSubmission(id));
-      } catch (error) {
-        if (error instanceof UnmetError) return refuse('CONFLICT', { message: ON_ITS_WAY });
-        throw error;
-      }
-      return answer;
+      const removed = await writeIfMet(store, removeSubmission(id));
+      return removed === undefined ? refuse('CONFLICT', { message: ON_ITS_WAY }) : answer;
     },
   });
 }
 
-interface Asked {
-  readonly principal: Principal;
-  readonly exchange: Exchange;
-  readonly params: { readonly id: string };
-}
+type Asked = Pick<Call<unknown, unknown, 'id'>, 'principal' | 'exchange' | 'params'>;
 
 const ON_ITS_WAY = 'Mail about it is on its way. Try again later, or mark it as spam, which cancels what still waits.';
 
@@ -129,3 +126,107 @@ const CONFLICTS = {
   'form-gone': 'The form of this submission is gone: nobody knows who is to get it.',
   spam: 'This submission is marked as spam. Release it first.',
 } as const satisfies Readonly<Record<Exclude<Decided['kind'], 'done' | 'unconfirmed'>, string>>;
+
+// All submissions of a form as one file, written page by page as the client takes it: memory holds one page, however many
+// there are.
+
+const PAGE = 500;
+/** What the fields are called is up to whoever fills in the form: the rest shares a column. */
+const MOST_COLUMNS = 500;
+/** By this spreadsheets know UTF-8. */
+const BOM = '\ufeff';
+
+const COLUMNS = [
+  'submission_id',
+  'submitted_at',
+  'status',
+  'spam_score',
+  'spam_reasons',
+  'ip',
+  'user_agent',
+  'referer',
+  'files',
+];
+
+/** The submissions as the API shows them. */
+async function shownSubmissions(store: Store, rows: readonly SubmissionRow[]) {
+  const parts = await partsOf(store, rows);
+  const statuses = new Map<string, RecipientStatuses>();
+  for (const [tenant, own] of Map.groupBy(rows, (row) => row.tenant)) {
+    const addresses = new Set(own.flatMap(({ id }) => parts(id).deliveries.map(({ recipient }) => recipient)));
+    statuses.set(tenant, await recipientStatuses(store, tenant, [...addresses]));
+  }
+  return rows.map((row) => shown(row, parts(row.id), statuses.get(row.tenant)));
+}
+
+function shown(row: SubmissionRow, { files, messages, deliveries }: SubmissionParts, statuses?: RecipientStatuses) {
+  return {
+    ...row,
+    fields: Object.fromEntries(readFields(row.fields)),
+    files,
+    spam: { score: row.spam_score, reasons: readReasons(row.spam_reasons) },
+    messages: [...messages],
+    deliveries: deliveries.map((delivery) => {
+      return { ...delivery, recipient_status: statuses?.get(delivery.recipient) ?? ('pending' as const) };
+    }),
+  };
+}
+
+/** CSV: a column for each field that any of them has, in the order in which they first come up; files by their names. */
+async function* exportCsv(store: Store, filter: SubmissionFilter): AsyncGenerator<string> {
+  const names = new Set<string>();
+  let newest = '';
+  for await (const rows of pages(store, filter)) {
+    newest ||= rows[0]?.id ?? '';
+    for (const row of rows) for (const [name] of readFields(row.fields)) names.add(name);
+  }
+  const columns = [...names].slice(0, MOST_COLUMNS);
+  const others = names.size > columns.length;
+  yield BOM + csvLine([...COLUMNS, ...columns, ...(others ? ['other_fields'] : [])]);
+  for await (const page of pages(store, filter)) {
+    // What came since may hold other fields.
+    const rows = page.filter(({ id }) => id <= newest);
+    const parts = await partsOf(store, rows);
+    const lines = rows.map((row) => {
+      const fields = readFields(row.fields);
+      const values = new Map(fields.map((field) => [field[0], textOf(field)]));
+      const cells = columns.map((name) => values.get(name) ?? null);
+      const rest = fields.filter(([name]) => !columns.includes(name)).map((field) => `${field[0]}: ${textOf(field)}`);
+      const files = parts(row.id).files.map(({ filename }) => filename);
+      return csvLine([...own(row, files), ...cells, ...(others ? [rest.join('\n')] : [])]);
+    });
+    yield lines.join('');
+  }
+}
+
+/** JSON: `{ "submissions": [...] }`, each as the API shows it. */
+async function* exportJson(store: Store, filter: SubmissionFilter): AsyncGenerator<string> {
+  let before = '{"submissions":[';
+  for await (const rows of pages(store, filter)) {
+    const { element } = submissions.export.answer.shape.submissions;
+    const texts = (await shownSubmissions(store, rows)).map((one) => JSON.stringify(answerFrom(element, one)));
+    yield before + texts.join(',\n');
+    before = ',\n';
+  }
+  yield before.startsWith('{') ? `${before}]}` : ']}';
+}
+
+/** Newest first, none of them empty. */
+async function* pages(store: Store, filter: SubmissionFilter): AsyncGenerator<readonly SubmissionRow[]> {
+  let before: string | undefined;
+  do {
+    const { rows, next } = await listSubmissions(store, filter, { before, limit: PAGE });
+    if (rows.length > 0) yield rows;
+    before = next ?? undefined;
+  } while (before !== undefined);
+}
+
+function own(row: SubmissionRow, files: readonly string[]): (string | number)[] {
+  const { id, created_at, status, spam_score, ip, user_agent, referer } = row;
+  const reasons = readReasons(row.spam_reasons).map(({ name }) => name);
+  return [id, isoTime(created_at), status, spam_score, reasons.join(', '), ip, user_agent, referer, files.join(', ')];
+}
+
+function textOf([, value]: Field): string {
+  return valuesOf(value).join(', ');
+}

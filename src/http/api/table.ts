@@ -1,15 +1,15 @@
 /** All routes of the API with their handlers: mounted under three prefixes, written into the OpenAPI document, walked by tests. */
 import { analyticsRoutes } from './analytics.ts';
 import { collectionsRoutes } from './collections.ts';
-import { adminDomainsRoutes, domainsRoutes, hostKeysRoutes } from './domains.ts';
-import { emailRoutes, resendRoutes } from './email.ts';
-import { formsRoutes, instantRoutes } from './forms.ts';
+import { adminDomainsRoutes, domainsRoutes } from './domains.ts';
+import { emailRoutes } from './email.ts';
+import { formsRoutes } from './forms.ts';
 import { keysRoutes } from './keys.ts';
 import { projectsRoutes } from './projects.ts';
-import { mailLogRoutes, queueRoutes } from './queue.ts';
+import { queueRoutes } from './queue.ts';
 import { recipientsRoutes, suppressionsRoutes } from './recipients.ts';
 import type { Route, Services } from './route.ts';
-import { backupsRoutes, configCheckRoutes, doctorRoutes } from './server.ts';
+import { backupsRoutes, checksRoutes } from './server.ts';
 import { submissionsRoutes } from './submissions.ts';
 import { accountsRoutes, tenantsRoutes } from './tenants.ts';
 import { webhooksRoutes } from './webhooks.ts';
@@ -24,21 +24,16 @@ export function apiRoutes(services: Services): Route[] {
     // Before the forms, because what follows a form's id in a path may contain slashes.
     submissionsRoutes,
     emailRoutes,
-    resendRoutes,
     suppressionsRoutes,
     formsRoutes,
-    instantRoutes,
     collectionsRoutes,
     recipientsRoutes,
     analyticsRoutes,
     webhooksRoutes,
     tenantsRoutes,
     queueRoutes,
-    mailLogRoutes,
-    doctorRoutes,
-    configCheckRoutes,
+    checksRoutes,
     adminDomainsRoutes,
-    hostKeysRoutes,
     backupsRoutes,
   ].flatMap((routesOf) => routesOf(services));
 }

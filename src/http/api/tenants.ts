@@ -3,13 +3,11 @@
  * nothing of theirs works before the link that is mailed to them is confirmed; and because anybody may name anybody's address,
  * who asks, and about whom, counts against caps.
  */
+import { recountWaiting } from '../../accounts/message-limits.ts';
 import { FIRST_PLAN, planOf, plansOf } from '../../accounts/plans.ts';
-import { clientBucket, type Limit, type Verdict } from '../../accounts/rate-limits.ts';
-
+import { clientBucket, type Limit } from '../../accounts/rate-limits.ts';
 import { LINK_LIFE, newToken } from '../../accounts/consent.ts';
-
 import { alterTenant, makeAccount } from '../../accounts/tenants.ts';
-
 import type { ServerConfig } from '../../config/schema.ts';
 import * as contract from '../../contract/tenants.ts';
 import { canonicalMailbox } from '../../lib/addresses.ts';
@@ -17,19 +15,14 @@ import { resume } from '../../queue/operate.ts';
 import { systemMail } from '../../queue/system-mail.ts';
 import type { Span } from '../../store/analytics.ts';
 import { isRefused } from '../../store/consents.ts';
-
 import { messagesOfAll, usageOfAll } from '../../store/usage.ts';
 import { OPERATOR, allTenants, countTenants, findTenant, listTenants, type TenantChange } from '../../store/tenants.ts';
 import type { TenantRow } from '../../store/tables.ts';
-
 import type { Statement } from '../../store/statement.ts';
-
-import { type Exchange, rateLimited, tighter } from '../context.ts';
-
-import { type Refusal, refuse } from '../errors.ts';
+import { type Exchange, refuseOver } from '../context.ts';
+import { type Refusal, refuse } from '../answer.ts';
 import { nameOf, startOf } from './analytics.ts';
-import { invalidAt } from './issues.ts';
-import { implement, json, notFound, pageOf, type Route, type Services } from './route.ts';
+import { invalidAt, implement, json, notFound, pageOf, type Route, type Services } from './route.ts';
 
 const HOUR = 3_600_000;
 const PER_CLIENT: Limit = { count: 5, windowMs: HOUR };
@@ -38,17 +31,16 @@ const PER_SERVER: Limit = { count: 200, windowMs: HOUR };
 
 /** `/signup` */
 export function accountsRoutes({ store, clock, limits, wake }: Services): Route[] {
-  /** The first cap that has no room, if any. */
-  async function capped(exchange: Exchange, email: string): Promise<Verdict | undefined> {
+  /** The refusal by the first cap that has no room, if any. */
+  async function capped(exchange: Exchange, email: string): Promise<Refusal | undefined> {
     const caps = [
       [`signup:client:${clientBucket(exchange.ip)}`, PER_CLIENT],
       [`signup:mailbox:${canonicalMailbox(email)}`, PER_MAILBOX],
       ['signup:server', PER_SERVER],
     ] as const;
     for (const [bucket, limit] of caps) {
-      const verdict = await limits.take(bucket, limit);
-      exchange.limit = tighter(exchange.limit, verdict);
-      if (!verdict.allowed) return verdict;
+      const refusal = refuseOver(await limits.take(bucket, limit), exchange);
+      if (refusal !== undefined) return refusal;
     }
     return undefined;
   }
@@ -58,7 +50,7 @@ export function accountsRoutes({ store, clock, limits, wake }: Services): Route[
       const { local, snapshot } = exchange;
       if (!local && snapshot.server.server.signup === 'closed') return refuse('SIGNUP_CLOSED');
       const over = local ? undefined : await capped(exchange, body.email);
-      if (over !== undefined) return rateLimited(over, exchange.at);
+      if (over !== undefined) return over;
       const now = clock.now();
       const { tenant, key, unit } = makeAccount({ ...body, plan: FIRST_PLAN, confirmed: local, by: null }, now);
       // Who refused mail of this server hears nothing, and whoever asks is not told so.
@@ -93,12 +85,12 @@ will not hear of it again. To get no mail from this server any more, open the li
 
 /** `/admin/tenants…`, `/admin/usage`, `/admin/billing` */
 export function tenantsRoutes(services: Services): Route[] {
-  const { store, clock, wake, consent, messages } = services;
+  const { store, clock, wake, consent } = services;
 
   /** What waited for the plan that the tenant had is counted anew. */
   async function releaseMail(tenant: string, { plan, messages_per_hour, messages_per_day }: TenantChange) {
     if (plan === undefined && messages_per_hour === undefined && messages_per_day === undefined) return;
-    await messages.release(tenant);
+    await recountWaiting({ store, clock }, tenant);
     wake();
   }
 
@@ -208,8 +200,10 @@ async function useOfAll({ store, counts, usage }: Services, span: Span) {
     return use;
   }
   await usage.flush();
-  for (const { tenant, ...requests } of await usageOfAll(store, span)) Object.assign(useOf(tenant), requests);
-  for (const { tenant, messages } of await messagesOfAll(store, span)) useOf(tenant).messages = messages;
+  for (const { tenant, ...requests } of await usageOfAll(store, span.from, span.until))
+    Object.assign(useOf(tenant), requests);
+  for (const { tenant, messages } of await messagesOfAll(store, span.from, span.until))
+    useOf(tenant).messages = messages;
   for await (const rows of counts.ofAll(span)) {
     for (const { tenant, type, count } of rows) {
       const name = nameOf(type);

@@ -3,10 +3,8 @@ import * as contract from '../../contract/webhooks.ts';
 import { newSecret } from '../../events/post.ts';
 import { CHANGEOVER, configuredSecret, eventsOf } from '../../events/targets.ts';
 import { environmentOf, newId } from '../../lib/ids.ts';
-
 import type { WebhookRow } from '../../store/tables.ts';
 import { recentDeliveries } from '../../store/webhook-deliveries.ts';
-
 import {
   countWebhooks,
   deleteWebhook,
@@ -18,9 +16,18 @@ import {
   updateWebhook,
 } from '../../store/webhooks.ts';
 import { overLimit } from '../context.ts';
-import { type Refusal, refuse } from '../errors.ts';
-import { invalidAt } from './issues.ts';
-import { type Call, implement, json, notFound, type Outcome, pageOf, type Route, type Services } from './route.ts';
+import { type Refusal, refuse } from '../answer.ts';
+import {
+  invalidAt,
+  type Call,
+  implement,
+  json,
+  notFound,
+  type Outcome,
+  pageOf,
+  type Route,
+  type Services,
+} from './route.ts';
 
 const SHOWN = 20;
 

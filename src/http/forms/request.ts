@@ -4,21 +4,35 @@
  * `/c/{collection}/{form}`, `/f/{id}` and `/submit/{form}`. A first segment with a dot is a domain, so that they never
  * collide with other routes.
  */
-import type { Audience, Form } from '../../config/forms.ts';
-import { claimKey, type Domain } from '../../config/snapshot.ts';
-import { domainOfHost, findCollection, findDomain, findNamedForm, findOwnForm, parseFormId } from '../../forms/find.ts';
+import { type Audience, type Form, claimKey, type Domain, domainOfHost, findDomain } from '../../config/snapshot.ts';
+import { findCollection, findNamedForm, findOwnForm, parseFormId } from '../../forms/find.ts';
 import { parseDomain } from '../../lib/addresses.ts';
 import { accountOf, environmentOf } from '../../lib/ids.ts';
 import type { Log } from '../../lib/log.ts';
 import type { Store } from '../../store/store.ts';
 import { hostOf, isOwnOrigin, originAllowed, originOf, pageSources, validOrigin } from '../cors.ts';
-import { refuse, unavailable, type Refusal } from '../errors.ts';
+import { refuse, unavailable, type Refusal } from '../answer.ts';
 import { type Exchange, faultRefusal } from '../context.ts';
 import type { Domains } from '../../domains/domains.ts';
 import { isServed } from '../../accounts/tenants.ts';
 import { OPERATOR } from '../../store/tenants.ts';
 import type { CheckedRecord } from '../../dns/check.ts';
 import type { SubmittedValues } from '../pages/error.ts';
+import type { ServerConfig } from '../../config/schema.ts';
+import type { SubmittedBody } from '../../forms/fields.ts';
+import {
+  collect,
+  discardRest,
+  expectBody,
+  isJson,
+  parametersOf,
+  type Parsed,
+  parseUrlencoded,
+  refuseBody,
+  textOf,
+} from '../entries.ts';
+import { parseJsonObject } from '../json-entries.ts';
+import { type MultipartLimits, type MultipartOptions, readMultipart } from '../multipart.ts';
 
 export interface FormRequest {
   readonly exchange: Exchange;
@@ -42,58 +56,47 @@ export interface RequestProgress {
 export interface FormRequestParts {
   readonly store: Store;
   readonly log: Log;
+  readonly domains: Pick<Domains, 'status' | 'report'>;
 }
 
-/** What stands at the address; of a domain's form that is known at once. Never rejects. */
-export function findFormRequest(
+/** What stands at the address. Never rejects. */
+export async function findFormRequest(
   exchange: Exchange,
   path: FormPath,
-  parts: FormRequestParts,
-): FormRequest | Promise<FormRequest> {
-  switch (path.kind) {
-    case 'domain': {
-      const domain = findDomain(exchange.snapshot, path.domain);
-      const { form: key } = path;
-      // A form that the API put on the domain.
-      if (key?.startsWith('frm_') === true && domain?.forms.has(key) === false) {
-        const found = lookUp({ exchange, path }, parts, async () => {
-          const own = await findOwnForm(parts.store, key, exchange.snapshot.server);
-          return own?.audience.domain === domain.name ? own : undefined;
-        });
-        return found.then((formRequest) => ({ ...formRequest, domain: formRequest.domain ?? domain }));
-      }
-      const form = path.form === undefined ? undefined : domain?.forms.get(path.form);
-      return { exchange, path, domain, form };
-    }
-    case 'named': {
-      const page = pageOf(exchange);
-      const domain = page === undefined ? undefined : domainOfHost(exchange.snapshot, hostOf(page));
-      return { exchange, path, domain, form: domain && findNamedForm(domain, path.name) };
-    }
-    case 'collection':
-      return lookUp({ exchange, path }, parts, async () => {
-        const collection = await findCollection(exchange.snapshot, parts.store, path.collection);
-        return collection?.forms.get(path.form);
-      });
-    case 'own':
-      return lookUp({ exchange, path }, parts, () => findOwnForm(parts.store, path.id, exchange.snapshot.server));
+  { store, log }: FormRequestParts,
+): Promise<FormRequest> {
+  const configured = findConfigured(exchange, path);
+  // A request that is one too many is refused, whatever stands there.
+  if (configured.form !== undefined || (!exchange.limit.allowed && !exchange.local)) return configured;
+  try {
+    const form = await findStored(configured, store);
+    return form === undefined ? configured : placed(form, configured);
+  } catch (error) {
+    return { ...configured, outage: faultRefusal(error, exchange, log) };
   }
 }
 
-async function lookUp(
-  { exchange, path }: Pick<FormRequest, 'exchange' | 'path'>,
-  { log }: FormRequestParts,
-  find: () => Promise<Form | undefined>,
-): Promise<FormRequest> {
-  const nothing = { exchange, path, domain: undefined, form: undefined };
-  // It is refused, whatever stands there.
-  if (!exchange.limit.allowed && !exchange.local) return nothing;
-  try {
-    const form = await find();
-    return form === undefined ? nothing : placed(form, nothing);
-  } catch (error) {
-    return { ...nothing, outage: faultRefusal(error, exchange, log) };
+function findConfigured(exchange: Exchange, path: FormPath): FormRequest {
+  if (path.kind === 'domain') {
+    const domain = findDomain(exchange.snapshot, path.domain);
+    return { exchange, path, domain, form: path.key === undefined ? undefined : domain?.forms.get(path.key) };
   }
+  if (path.kind === 'named') {
+    const page = pageOf(exchange);
+    const domain = page === undefined ? undefined : domainOfHost(exchange.snapshot, hostOf(page));
+    return { exchange, path, domain, form: domain && findNamedForm(domain, path.name) };
+  }
+  return { exchange, path, domain: undefined, form: undefined };
+}
+
+async function findStored({ exchange, path, domain }: FormRequest, store: Store): Promise<Form | undefined> {
+  const { snapshot } = exchange;
+  if (path.kind === 'collection') return (await findCollection(snapshot, store, path.collection))?.forms.get(path.key);
+  if (path.kind === 'own') return findOwnForm(store, path.id, snapshot.server);
+  // A form that the API put on the domain.
+  if (path.kind === 'named' || domain === undefined || path.key?.startsWith('frm_') !== true) return undefined;
+  const own = await findOwnForm(store, path.key, snapshot.server);
+  return own?.audience.domain === domain.name ? own : undefined;
 }
 
 /** A form that the API put on a domain is served as long as its account has the domain. */
@@ -188,9 +191,9 @@ export function formTargets({ audience, config }: Form): string[] {
 
 /** What an address says, percent-decoded and otherwise as written. */
 export type FormPath =
-  /** `form` is undefined for `send`. */
-  | { readonly kind: 'domain'; readonly domain: string; readonly form: string | undefined }
-  | { readonly kind: 'collection'; readonly collection: string; readonly form: string }
+  /** `key` is undefined for `send`. */
+  | { readonly kind: 'domain'; readonly domain: string; readonly key: string | undefined }
+  | { readonly kind: 'collection'; readonly collection: string; readonly key: string }
   /** `frm_…`, or what is no id at all. */
   | { readonly kind: 'own'; readonly id: string }
   /** The name of a form of the domain whose page asks. */
@@ -213,36 +216,22 @@ export function parseFormPath(path: string): FormPath | undefined {
   if (first === undefined || rest === undefined || rest === '') return undefined;
   if (!first.includes('.')) return versioned ? undefined : withoutDomain(first, rest);
   if (first === RESERVED || first.includes('/') || rest.includes('/')) return undefined;
-  return { kind: 'domain', domain: first, form: versioned && rest === 'send' ? undefined : rest };
+  return { kind: 'domain', domain: first, key: versioned && rest === 'send' ? undefined : rest };
 }
 
 function withoutDomain(first: string, rest: string): FormPath | undefined {
   switch (first) {
     case 'c': {
-      const [collection = '', form = '', ...more] = rest.split('/');
-      return collection === '' || form === '' || more.length > 0 ? undefined : { kind: 'collection', collection, form };
+      const [collection = '', key = '', ...more] = rest.split('/');
+      return collection === '' || key === '' || more.length > 0 ? undefined : { kind: 'collection', collection, key };
     }
+    // Whoever knows a form's id may use it, whatever kind of form it is: `/f/example.com/contact`.
     case 'f':
-      return byId(rest) ?? { kind: 'own', id: rest };
+      return parseFormId(rest) ?? { kind: 'own', id: rest };
     case 'submit':
-      return byId(rest) ?? { kind: 'named', name: rest };
+      return parseFormId(rest) ?? { kind: 'named', name: rest };
     default:
       return undefined;
-  }
-}
-
-/** Whoever knows a form's id may use it, whatever kind of form it is: `/f/example.com/contact`. */
-function byId(text: string): FormPath | undefined {
-  const parsed = parseFormId(text);
-  switch (parsed?.kind) {
-    case undefined:
-      return undefined;
-    case 'own':
-      return { kind: 'own', id: parsed.id };
-    case 'domain':
-      return { kind: 'domain', domain: parsed.domain, form: parsed.key };
-    case 'collection':
-      return { kind: 'collection', collection: parsed.collection, form: parsed.key };
   }
 }
 
@@ -255,15 +244,10 @@ function decode(segment: string): string | undefined {
   }
 }
 
-export interface ServedParts {
-  readonly domains: Pick<Domains, 'status' | 'report'>;
-  readonly store: Store;
-}
-
 /** Why nothing is served at the address, or nothing; `progress` then knows what a domain that is not verified has to publish. */
 export async function refuseUnserved(
   formRequest: FormRequest,
-  { domains, store }: ServedParts,
+  { domains, store }: Pick<FormRequestParts, 'domains' | 'store'>,
   progress: RequestProgress,
 ): Promise<Refusal | undefined> {
   const { domain, form, path } = formRequest;
@@ -279,4 +263,72 @@ export async function refuseUnserved(
   if (status !== undefined && status !== 'pending') return undefined;
   progress.records = (await domains.report(domain.name))?.records ?? [];
   return refuse('DOMAIN_NOT_VERIFIED', { members: { domain: domain.name, records: progress.records } });
+}
+
+// The body of a submission, of whichever type, within the limits; nothing of it is interpreted yet.
+
+export interface ReadBody {
+  readonly body: SubmittedBody;
+  /** What can be given back to the visitor: the fields, and the names of files. */
+  readonly submitted: SubmittedValues;
+  /** Why it is not taken; `body` holds what was read until then. */
+  readonly refusal?: Refusal | undefined;
+}
+
+/**
+ * Bodies without files are parsed at once, not in slices, so that they must be smaller: two million bytes take less than
+ * 50 ms, whatever they hold. Where the configuration allows longer fields, four of the longest fit.
+ */
+const TEXT_BODY = 2 * 1024 * 1024;
+const FIELDS_IN_TEXT = 4;
+
+/** The limits for a form's bodies: the server's, and whether it takes files. */
+export function limitsFor({ limits }: ServerConfig, form: Form | undefined): MultipartLimits {
+  return { ...limits, uploads: form === undefined || form.config.uploads?.enabled === true };
+}
+
+/** Reads the body. Rejects with ClientGone, StoreError, or a fault of ours. */
+export async function readBody(exchange: Exchange, options: MultipartOptions): Promise<ReadBody> {
+  const read = await readByType(exchange, options);
+  if (read.refusal !== undefined && !exchange.request.complete) discardRest(exchange.request);
+  return read;
+}
+
+async function readByType({ request, response }: Exchange, options: MultipartOptions): Promise<ReadBody> {
+  const { 'content-type': type, 'content-length': length = '0', 'transfer-encoding': coding } = request.headers;
+  const { limits } = options;
+  const early = refuseBody(request, limits.body);
+  if (early !== undefined) return refused(early);
+  if (type === undefined) return Number(length) === 0 && coding === undefined ? NOTHING : unsupported();
+  const json = isJson(type);
+  if (!json && !/^application\/x-www-form-urlencoded\s*(?:;|$)/i.test(type)) {
+    if (!/^multipart\/form-data\s*;/i.test(type)) return unsupported();
+    expectBody({ request, response });
+    const { entries, files, chosen, refusal } = await readMultipart(request, options);
+    return { body: { entries, files }, submitted: { entries, files: chosen }, refusal };
+  }
+  const most = Math.min(limits.body, Math.max(TEXT_BODY, limits.field * FIELDS_IN_TEXT));
+  const bytes = await collect({ request, response }, most);
+  if ('kind' in bytes) return refused(bytes);
+  const charset = parametersOf(type).get('charset');
+  const { entries, refusal } = json ? parseJson(bytes, charset, limits) : parseUrlencoded(bytes, charset, limits);
+  const body = { entries, files: [] };
+  return { body, submitted: body, refusal };
+}
+
+function parseJson(bytes: Buffer, charset: string | undefined, limits: MultipartLimits): Parsed {
+  const text = textOf(bytes, charset);
+  return typeof text === 'string' ? parseJsonObject(text, limits) : { entries: [], refusal: text };
+}
+
+const NOTHING: ReadBody = { body: { entries: [], files: [] }, submitted: { entries: [], files: [] } };
+const TYPES = 'application/x-www-form-urlencoded, multipart/form-data';
+
+function refused(refusal: Refusal): ReadBody {
+  return { ...NOTHING, refusal };
+}
+
+function unsupported(): ReadBody {
+  const headers = { Accept: `${TYPES}, application/json` };
+  return refused(refuse('UNSUPPORTED_MEDIA_TYPE', { message: `Send ${TYPES} or application/json.`, headers }));
 }

@@ -1,67 +1,118 @@
 /**
- * A post to a form, from the socket to the answer. The order of the checks is part of the contract: what is cheap and
- * needs no body comes first. Whatever is answered with success is on the disk; whatever is refused is never sent, and what
- * had come of it is dropped.
+ * A request to a form's address, from the socket to the answer. The order of the checks of a post is part of the contract:
+ * what is cheap and needs no body comes first. Whatever is answered with success is on the disk; whatever is refused is
+ * never sent, and what had come of it is dropped.
  */
 import { isIP } from 'node:net';
-import type { Authenticator } from '../../accounts/authenticate.ts';
 import { decide, accountIdOf, type Principal } from '../../accounts/principal.ts';
-import type { Limits, Verdict } from '../../accounts/rate-limits.ts';
-
-import type { Form } from '../../config/forms.ts';
+import type { Limits } from '../../accounts/rate-limits.ts';
+import { type Form, claimKey, type Domain } from '../../config/snapshot.ts';
 import { type SubmittedBody, hashOfBody } from '../../forms/fields.ts';
-import { claimKey, type Domain } from '../../config/snapshot.ts';
-import type { Accept, Accepted } from '../../forms/accept.ts';
+import type { Accepted, Admitted } from '../../forms/accept.ts';
+import {
+  principalOf,
+  refuseMissingKey,
+  plainAddress,
+  header,
+  type Exchange,
+  faultRefusal,
+  endpointOf,
+  refuseOver,
+  answerOnce,
+  isSecure,
+} from '../context.ts';
+import {
+  limitsFor,
+  readBody,
+  type ReadBody,
+  type FormRequest,
+  type FormRequestParts,
+  readableFor,
+  refuseOrigin,
+  refuseUnserved,
+  type RequestProgress,
+} from './request.ts';
+import {
+  lacksPermission,
+  refuse,
+  unavailable,
+  type Refusal,
+  shapeB,
+  statusOf,
+  type Answer,
+  json,
+  wantsPage,
+} from '../answer.ts';
+import { checkSubmission, createMatching } from '../../forms/check.ts';
 import type { FileStore } from '../../forms/files.ts';
 import { findSendForm, withTenant } from '../../forms/find.ts';
 import type { SpamFilter } from '../../forms/spam/filter.ts';
 import type { Visit } from '../../forms/spam/visit.ts';
 import { parseDomain } from '../../lib/addresses.ts';
-import { accountOf, environmentOf } from '../../lib/ids.ts';
+import { accountOf, environmentOf, counterOf } from '../../lib/ids.ts';
+import type { FreeSpace } from '../../store/sqlite.ts';
+import { acceptedForm, refusedForm, thankYou, formAddress } from './outcome.ts';
+import type { ServeParts } from '../api/serve.ts';
 
-import { counterOf } from '../../store/forms.ts';
-import { type Answer, json, page, wantsPage } from '../answer.ts';
-
-import { principalOf, refuseMissingKey } from '../auth.ts';
-import { limitsFor, readBody, type ReadBody } from '../body.ts';
-import { plainAddress, header, tighter, type Exchange, rateLimited, faultRefusal, endpointOf, isSecure } from '../context.ts';
-import { lacksPermission, refuse, unavailable, type Refusal, shapeB, statusOf } from '../errors.ts';
-import type { FreeSpace } from '../../store/database.ts';
-import {
-  type FormPath,
-  refuseUnserved,
-  type ServedParts,
-  refuseOrigin,
-  type RequestProgress,
-  type FormRequest,
-  readableFor,
-} from './request.ts';
-import { acceptedForm, refusedForm, thankYou } from './outcome.ts';
-import { checkSubmission, createMatching, type CheckedSubmission } from '../../forms/check.ts';
-import { answerOnce, type OnceParts, type Stored } from '../once.ts';
-import { formAddressPage } from '../pages/form-pages.ts';
-
-export interface SubmitParts extends ServedParts, OnceParts {
-  readonly authenticator: Authenticator;
+export interface SubmitParts extends FormRequestParts, ServeParts {
   readonly limits: Pick<Limits, 'takeSubmission'>;
-  /** Counts the request against the account and the key; undefined where nothing limits them. */
-  readonly takeAccount: (principal: Principal) => Promise<Verdict | undefined>;
-  /** Counts what became of the request of a key. */
-  readonly used: (principal: Principal, status: number) => void;
   readonly files: FileStore;
   readonly spamFilter: SpamFilter;
-  readonly accept: Accept;
+  readonly accept: (submission: Admitted) => Promise<Accepted>;
   readonly freeSpace: FreeSpace;
 }
 
-/** The handler of `POST` on a form's address. */
-function createSubmit(parts: SubmitParts): (formRequest: FormRequest) => Promise<Answer> {
-  const { limits, files, freeSpace, log } = parts;
-  const processBody = createBodyProcessor(parts);
+/** What is known of a post, and who sends it where that is known. */
+interface SubmissionProgress extends RequestProgress {
+  principal?: Principal | undefined;
+}
+
+interface FormPost {
+  readonly formRequest: FormRequest;
+  readonly progress: RequestProgress;
+  readonly form: Form;
+  /** The visitor's address. */
+  readonly ip: string;
+  readonly body: SubmittedBody;
+  readonly principal: Principal | undefined;
+}
+
+const ALLOW = 'GET, HEAD, POST, OPTIONS';
+
+/** The handler of all requests to a form's address, but for preflights that are allowed. */
+export function createFormHandler(parts: SubmitParts): (formRequest: FormRequest) => Promise<Answer> {
+  const { limits, files, freeSpace, log, spamFilter, accept } = parts;
+  const startMatching = createMatching();
+  return handle;
+
+  async function handle(formRequest: FormRequest): Promise<Answer> {
+    switch (formRequest.exchange.method) {
+      case 'POST':
+        return submit(formRequest);
+      case 'GET':
+      case 'HEAD':
+        return look(formRequest);
+      case 'OPTIONS':
+        return options(formRequest);
+      default:
+        return notAllowed(formRequest);
+    }
+  }
+
+  async function submit(formRequest: FormRequest): Promise<Answer> {
+    const progress: SubmissionProgress = { form: formRequest.form };
+    const outcome = await attempt(formRequest, progress).catch((error: unknown) =>
+      faultRefusal(error, formRequest.exchange, log),
+    );
+    const answer = 'kind' in outcome ? refusedForm(formRequest, outcome, progress) : outcome;
+    if (progress.principal !== undefined) parts.used(progress.principal, answer.status);
+    return answer;
+  }
 
   async function attempt(received: FormRequest, progress: SubmissionProgress): Promise<Answer | Refusal> {
     const { exchange } = received;
-    if (!exchange.limit.allowed && !exchange.local) return rateLimited(exchange.limit, exchange.at);
+    const over = refuseOver(exchange.limit, exchange);
+    if (over !== undefined) return over;
     // Looked at now, because a test key may mean a form that only test keys see; what is wrong with it is told in its turn.
     const principal = await principalOf(exchange, parts.authenticator);
     const formRequest = inPartition(received, principal);
@@ -69,7 +120,7 @@ function createSubmit(parts: SubmitParts): (formRequest: FormRequest) => Promise
     if (unserved !== undefined) return unserved;
     let { form } = formRequest;
     let read: ReadBody | undefined;
-    if (formRequest.domain !== undefined && isSend(formRequest.path)) {
+    if (formRequest.domain !== undefined && isSend(formRequest)) {
       read = await receive(formRequest, undefined, progress);
       if (read.refusal !== undefined) return read.refusal;
       ({ form, read } = formOfBody(formRequest.domain, read));
@@ -85,38 +136,29 @@ function createSubmit(parts: SubmitParts): (formRequest: FormRequest) => Promise
     if (principal?.environment === 'test') form = withTenant(form, principal.tenant.id);
     const ip = visitorOf(exchange, principal);
     if (typeof ip !== 'string') return drop(ip, read);
-    const counted = { id: counterOf(form), rateLimit: form.rateLimit };
-    const admission = await limits.takeSubmission(counted, ip);
-    exchange.limit = tighter(exchange.limit, admission.verdict);
-    if (!admission.verdict.allowed && !exchange.local) return drop(rateLimited(admission.verdict, exchange.at), read);
-    let counts = false;
+    const admission = await limits.takeSubmission({ id: counterOf(form), rateLimit: form.rateLimit }, ip);
+    const tooMany = refuseOver(admission.verdict, exchange);
+    if (tooMany !== undefined) return drop(tooMany, read);
+    let isAccepted = false;
     try {
       if (freeSpace.below(exchange.snapshot.server.limits.free_disk)) return await drop(unavailable(), read);
       read ??= await receive(formRequest, form, progress);
       if (read.refusal !== undefined) return read.refusal;
-      const outcome = await processBody({
-        exchange,
-        form,
-        ip,
-        body: read.body,
-        principal,
-        answers: answersFor(formRequest, form, progress),
-      });
-      ({ counts } = outcome);
+      const outcome = await processBody({ formRequest, progress, form, ip, body: read.body, principal });
+      ({ isAccepted } = outcome);
       return outcome.answer;
     } finally {
-      if (!counts) await admission.refused();
+      if (!isAccepted) await admission.refused();
     }
   }
 
   async function receive(
-    formRequest: FormRequest,
+    { exchange }: FormRequest,
     form: Form | undefined,
     progress: RequestProgress,
   ): Promise<ReadBody> {
-    const { request, snapshot } = formRequest.exchange;
-    const hash = request.headers['idempotency-key'] !== undefined;
-    const read = await readBody(formRequest.exchange, { limits: limitsFor(snapshot.server, form), files, hash });
+    const hash = exchange.request.headers['idempotency-key'] !== undefined;
+    const read = await readBody(exchange, { limits: limitsFor(exchange.snapshot.server, form), files, hash });
     progress.submitted = read.submitted;
     return read;
   }
@@ -131,37 +173,68 @@ function createSubmit(parts: SubmitParts): (formRequest: FormRequest) => Promise
     const denial = decide(principal, { permission: 'forms.submit', domain, ip: exchange.ip });
     if (denial === 'AUTH_FORBIDDEN') return lacksPermission('forms.submit');
     if (denial !== undefined) return refuse(denial);
-    const verdict = await parts.takeAccount(principal);
-    if (verdict === undefined) return undefined;
-    exchange.limit = tighter(exchange.limit, verdict);
-    return verdict.allowed || exchange.local ? undefined : rateLimited(verdict, exchange.at);
+    return refuseOver(await parts.takeAccount(principal), exchange);
   }
 
-  async function drop(refusal: Refusal, read: ReadBody | undefined): Promise<Refusal> {
+  async function drop(refusal: Refusal, read: Pick<ReadBody, 'body'> | undefined): Promise<Refusal> {
     if (read !== undefined) await files.discard(read.body.files);
     return refusal;
   }
 
-  async function answerTo(formRequest: FormRequest, progress: SubmissionProgress): Promise<Answer> {
-    try {
-      const outcome = await attempt(formRequest, progress);
-      return 'kind' in outcome ? refusedForm(formRequest, outcome, progress) : outcome;
-    } catch (error) {
-      return refusedForm(formRequest, faultRefusal(error, formRequest.exchange, log), progress);
-    }
+  /** Takes the body, once. Rejects with StoreError where nothing could be written; nothing happened then. */
+  async function processBody(post: FormPost): Promise<{ answer: Answer | Refusal; isAccepted: boolean }> {
+    const { formRequest, progress, form, ip, body, principal } = post;
+    const { exchange } = formRequest;
+    const request = { exchange, scope: `form:${counterOf(form)}`, hash: () => hashOfBody(body) };
+    let isTaken = false;
+    let isAccepted = false;
+    const answer = await answerOnce(parts, request, async (stored) => {
+      isTaken = true;
+      const submission = checkSubmission(form, body, startMatching);
+      if (submission.errors.length > 0) {
+        await files.discard(body.files);
+        return refusedForm(formRequest, refuse('VALIDATION_FAILED', { errors: submission.errors }), progress);
+      }
+      const { next } = submission.control;
+      const accepted = await accept({
+        form,
+        ...submission,
+        spamVerdict: await spamFilter(form, { ...submission, ip, visit: visitOf(exchange, principal) }),
+        ip,
+        userAgent: exchange.request.headers['user-agent'] ?? '',
+        referer: exchange.request.headers.referer ?? '',
+        request: exchange.id,
+        environment: environmentOf(form.tenant),
+        also: (made) => stored(answerFor(post, made, next)),
+      });
+      const { id, status, isOverflow } = accepted;
+      log.info(`submission.${status}`, {
+        submission: id,
+        form: form.id,
+        fields: submission.fields.length,
+        files: submission.files.length,
+        ip,
+        request: exchange.id,
+      });
+      isAccepted = status === 'accepted' || isOverflow;
+      return answerFor(post, accepted, next);
+    });
+    if ('kind' in answer) return { answer: await drop(answer, post), isAccepted: false };
+    if (!isTaken) await files.discard(body.files);
+    return { answer, isAccepted };
   }
 
-  return async (formRequest) => {
-    const progress: SubmissionProgress = { form: formRequest.form };
-    const answer = await answerTo(formRequest, progress);
-    if (progress.principal !== undefined) parts.used(progress.principal, answer.status);
-    return answer;
-  };
-}
-
-/** What is known of a post, and who sends it where that is known. */
-interface SubmissionProgress extends RequestProgress {
-  principal?: Principal | undefined;
+  async function look(formRequest: FormRequest): Promise<Answer> {
+    const { exchange, domain } = formRequest;
+    // Without a body it is the form that a body without a field `form` would go to.
+    const form = isSend(formRequest) && domain !== undefined ? findSendForm(domain, undefined) : formRequest.form;
+    const progress: RequestProgress = { form };
+    const refusal = refuseOver(exchange.limit, exchange) ?? (await refuseUnserved(formRequest, parts, progress));
+    if (refusal !== undefined) return refusedForm(formRequest, refusal, progress);
+    if (form === undefined && !isSend(formRequest)) return refusedForm(formRequest, refuse('FORM_NOT_FOUND'), progress);
+    if (form === undefined || !wantsPage(exchange.request.headers, false)) return notAllowed(formRequest);
+    return exchange.query === 'thanks' ? thankYou(formRequest, form) : formAddress(form, endpointOf(exchange, form));
+  }
 }
 
 /** What a test key means by the address: a form of its partition goes before the live one of the same name. */
@@ -172,7 +245,7 @@ function inPartition(formRequest: FormRequest, principal: Principal | Refusal | 
   const name = parseDomain(path.domain) ?? '';
   const domain = exchange.snapshot.claims.get(claimKey(principal.tenant.id, name));
   if (domain === undefined) return formRequest;
-  return { exchange, path, domain, form: path.form === undefined ? undefined : domain.forms.get(path.form) };
+  return { exchange, path, domain, form: path.key === undefined ? undefined : domain.forms.get(path.key) };
 }
 
 /** Whose limits count: the client's, or with a key those of the visitor that the site's server names. */
@@ -184,19 +257,21 @@ function visitorOf({ request, ip }: Exchange, principal: Principal | undefined):
   return refuse('VALIDATION_FAILED', { message: 'Postern-Client-IP must be an IP address, such as 192.0.2.10.' });
 }
 
-function isSend(path: FormPath): boolean {
-  return path.kind === 'domain' && path.form === undefined;
+/** What the request says of who sends it. */
+function visitOf({ request }: Exchange, principal: Principal | undefined): Visit {
+  return {
+    headers: request.headers,
+    hasKey: principal !== undefined,
+    isSecure: isSecure(request) || request.headers['x-forwarded-proto'] === 'https',
+  };
+}
+
+function isSend({ path }: FormRequest): boolean {
+  return path.kind === 'domain' && path.key === undefined;
 }
 
 function refuseStranger(exchange: Exchange, form: Form): Refusal | undefined {
   return form.requireApiKey ? refuseMissingKey() : refuseOrigin(exchange, form);
-}
-
-function answersFor(formRequest: FormRequest, form: Form, progress: RequestProgress): FormPost['answers'] {
-  return {
-    refused: (refusal) => refusedForm(formRequest, refusal, progress),
-    accepted: (id, next) => acceptedForm({ formRequest, form, id, next }),
-  };
 }
 
 /** The form of `/v1/{domain}/send`; the field that named it is no data. */
@@ -209,169 +284,29 @@ function formOfBody(domain: Domain, read: ReadBody): { form: Form | undefined; r
   return { form, read: { ...read, body, submitted: { ...read.submitted, entries, formName: named } } };
 }
 
-interface FormPost {
-  readonly exchange: Exchange;
-  readonly form: Form;
-  /** The visitor's address. */
-  readonly ip: string;
-  readonly body: SubmittedBody;
-  readonly principal: Principal | undefined;
-  readonly answers: {
-    readonly refused: (refusal: Refusal) => Answer;
-    readonly accepted: (id: string, next: string | undefined) => Answer;
-  };
+/** The answer to a submission that was stored. */
+function answerFor(
+  { formRequest, form, progress }: FormPost,
+  { id, status, isOverflow }: Accepted,
+  next: string | undefined,
+): Answer {
+  const isBlocked = status === 'spam' && !isOverflow && form.config.spam_protection.on_spam === 'reject';
+  return isBlocked
+    ? refusedForm(formRequest, refuse('BLOCKED'), progress)
+    : acceptedForm(formRequest, form, { id, next });
 }
 
-interface Outcome {
-  readonly answer: Answer;
-  /** Whether it counts as an accepted post. */
-  readonly counts: boolean;
+/** What is left of preflights: those of what is no origin, and requests that only ask what is allowed here. */
+function options(formRequest: FormRequest): Answer {
+  const { origin, 'access-control-request-method': preflight } = formRequest.exchange.request.headers;
+  if (preflight !== undefined && origin !== undefined && readableFor(formRequest) === '') {
+    const refusal = refuse('ORIGIN_NOT_ALLOWED', { message: 'The Origin header is not valid.' });
+    return json(shapeB(refusal, formRequest.exchange.id), statusOf(refusal));
+  }
+  return { status: 204, type: 'application/json', body: '', headers: { Allow: ALLOW } };
 }
 
-/** What the request says of its visitor. */
-function visitOf({ exchange, principal }: FormPost): Visit {
-  const { request } = exchange;
-  return {
-    headers: request.headers,
-    hasKey: principal !== undefined,
-    isSecure: isSecure(request) || request.headers['x-forwarded-proto'] === 'https',
-  };
-}
-
-/** The function that takes bodies. It rejects with StoreError where nothing could be written; nothing happened then. */
-function createBodyProcessor({
-  files,
-  idempotency,
-  spamFilter,
-  accept,
-  log,
-}: SubmitParts): (post: FormPost) => Promise<Outcome> {
-  const startMatching = createMatching();
-
-  return async (post) => {
-    let counts = false;
-    const request = { ...post, scope: `form:${counterOf(post.form)}`, hash: () => hashOfBody(post.body) };
-    let isTaken = false;
-    const outcome = await answerOnce({ idempotency, log }, request, async (stored) => {
-      isTaken = true;
-      const settled = await settle(post, stored);
-      ({ counts } = settled);
-      return settled.answer;
-    });
-    if ('kind' in outcome) return refused(post, outcome);
-    if (!isTaken) await files.discard(post.body.files);
-    return { answer: outcome, counts };
-  };
-
-  async function settle(post: FormPost, stored: Stored): Promise<Outcome> {
-    const { exchange, form, ip, body } = post;
-    const submission = checkSubmission(form, body, startMatching);
-    if (submission.errors.length > 0) return refused(post, refuse('VALIDATION_FAILED', { errors: submission.errors }));
-    const filtered = spamFilter(form, { ...submission, ip, visit: visitOf(post) });
-    const spamVerdict = filtered instanceof Promise ? await filtered : filtered;
-    const accepted = await accept({
-      form,
-      ...submission,
-      spamVerdict,
-      ip,
-      userAgent: exchange.request.headers['user-agent'] ?? '',
-      referer: exchange.request.headers.referer ?? '',
-      request: exchange.id,
-      environment: environmentOf(form.tenant),
-      also: (accepted) => stored(answerFor(post, submission, accepted)),
-    });
-    tell(post, submission, accepted);
-    return {
-      answer: answerFor(post, submission, accepted),
-      counts: accepted.status === 'accepted' || accepted.isOverflow,
-    };
-  }
-
-  function answerFor(
-    { form, answers }: FormPost,
-    { control }: CheckedSubmission,
-    { id, status, isOverflow }: Accepted,
-  ): Answer {
-    const blocked = status === 'spam' && !isOverflow && form.config.spam_protection.on_spam === 'reject';
-    return blocked ? answers.refused(refuse('BLOCKED')) : answers.accepted(id, control.next);
-  }
-
-  async function refused({ body, answers }: FormPost, refusal: Refusal): Promise<Outcome> {
-    await files.discard(body.files);
-    return { answer: answers.refused(refusal), counts: false };
-  }
-
-  function tell(
-    { exchange, form, ip }: FormPost,
-    { fields, files }: CheckedSubmission,
-    { id, status }: Accepted,
-  ): void {
-    const { id: request } = exchange;
-    log.info(`submission.${status}`, {
-      submission: id,
-      form: form.id,
-      fields: fields.length,
-      files: files.length,
-      ip,
-      request,
-    });
-  }
-}
-
-const ALLOW = 'GET, HEAD, POST, OPTIONS';
-
-/** The handler of all requests to a form's address, but for preflights that are allowed. */
-export function createFormHandler(parts: SubmitParts): (formRequest: FormRequest) => Promise<Answer> {
-  const submit = createSubmit(parts);
-  return async (formRequest) => {
-    switch (formRequest.exchange.method) {
-      case 'POST':
-        return submit(formRequest);
-      case 'GET':
-      case 'HEAD':
-        return look(formRequest);
-      case 'OPTIONS':
-        return options(formRequest);
-      default:
-        return notAllowed(formRequest);
-    }
-  };
-
-  async function look(formRequest: FormRequest): Promise<Answer> {
-    const { exchange, domain, path } = formRequest;
-    const isSend = path.kind === 'domain' && path.form === undefined;
-    // Without a body it is the form that a body without a field `form` would go to.
-    const form = isSend && domain !== undefined ? findSendForm(domain, undefined) : formRequest.form;
-    if (!exchange.limit.allowed && !exchange.local)
-      return refused(formRequest, rateLimited(exchange.limit, exchange.at));
-    const progress: RequestProgress = { form };
-    const unserved = await refuseUnserved(formRequest, parts, progress);
-    if (unserved !== undefined) return refusedForm(formRequest, unserved, progress);
-    if (form === undefined && !isSend) return refused(formRequest, refuse('FORM_NOT_FOUND'));
-    if (form === undefined || !wantsPage(exchange.request.headers, false)) return notAllowed(formRequest);
-    return exchange.query === 'thanks'
-      ? thankYou(formRequest, form)
-      : page(formAddressPage({ form, endpoint: endpointOf(exchange, form) }));
-  }
-
-  /** What is left of preflights: those of what is no origin, and requests that only ask what is allowed here. */
-  function options(formRequest: FormRequest): Answer {
-    const { origin, 'access-control-request-method': preflight } = formRequest.exchange.request.headers;
-    if (preflight !== undefined && origin !== undefined && readableFor(formRequest) === '') {
-      const refusal = refuse('ORIGIN_NOT_ALLOWED', { message: 'The Origin header is not valid.' });
-      return json(shapeB(refusal, formRequest.exchange.id), statusOf(refusal));
-    }
-    return { status: 204, type: 'application/json', body: '', headers: { Allow: ALLOW } };
-  }
-
-  function notAllowed(formRequest: FormRequest): Answer {
-    return refused(
-      formRequest,
-      refuse('METHOD_NOT_ALLOWED', { message: 'Send the form with POST.', headers: { Allow: ALLOW } }),
-    );
-  }
-
-  function refused(formRequest: FormRequest, refusal: Refusal): Answer {
-    return refusedForm(formRequest, refusal, { form: formRequest.form });
-  }
+function notAllowed(formRequest: FormRequest): Answer {
+  const refusal = refuse('METHOD_NOT_ALLOWED', { message: 'Send the form with POST.', headers: { Allow: ALLOW } });
+  return refusedForm(formRequest, refusal, { form: formRequest.form });
 }

@@ -305,23 +305,21 @@ const FORM_ERRORS: readonly ErrorCode[] = [
   'UNAVAILABLE',
 ];
 
-type Operations = Readonly<Record<string, Readonly<Record<string, Json>>>>;
-
 const FORMS: Readonly<Record<string, string>> = {
-  '/{domain}/{form}': 'Submits a form of a domain.',
-  '/v1/{domain}/{form}': 'Submits a form of a domain.',
-  '/v1/{domain}/send': 'Submits the form that the field `form` names, or else the default form of the domain.',
-  '/c/{collection}/{form}': 'Submits a form of a collection.',
-  '/f/{formId}': 'Submits a form by its id.',
-  '/submit/{form}': 'Submits a form by its id, or by its name at the domain that `Origin` names.',
+  '/:domain/:form': 'Submits a form of a domain.',
+  '/v1/:domain/:form': 'Submits a form of a domain.',
+  '/v1/:domain/send': 'Submits the form that the field `form` names, or else the default form of the domain.',
+  '/c/:collection/:form': 'Submits a form of a collection.',
+  '/f/:formId': 'Submits a form by its id.',
+  '/submit/:form': 'Submits a form by its id, or by its name at the domain that `Origin` names.',
 };
 
 /** What answers pages and texts, and what answers JSON about the server itself. */
 const PAGES: readonly (readonly [path: string, operationId: string, summary: string, type?: string])[] = [
-  ['/confirm/{token}', 'getConfirm', 'Shows the page of a mailed link, with a button.'],
-  ['/confirm/{token}', 'postConfirm', 'Confirms what the mailed link is for.'],
-  ['/unsubscribe/{token}', 'getUnsubscribe', 'Shows the page of an unsubscribe link.'],
-  ['/unsubscribe/{token}', 'postUnsubscribe', 'Unsubscribes the address (RFC 8058).'],
+  ['/confirm/:token', 'getConfirm', 'Shows the page of a mailed link, with a button.'],
+  ['/confirm/:token', 'postConfirm', 'Confirms what the mailed link is for.'],
+  ['/unsubscribe/:token', 'getUnsubscribe', 'Shows the page of an unsubscribe link.'],
+  ['/unsubscribe/:token', 'postUnsubscribe', 'Unsubscribes the address (RFC 8058).'],
   ['/', 'getFront', 'Shows the front page of the server.'],
   ['/healthz', 'getHealthz', 'Answers 200 while the process runs.', 'application/json'],
   [
@@ -343,9 +341,11 @@ const PAGES: readonly (readonly [path: string, operationId: string, summary: str
 ];
 
 /** By path. */
-function publicPaths(errors: ErrorResponses): Operations {
+function publicPaths(errors: ErrorResponses): OpenApi['paths'] {
   const paths: Record<string, Record<string, Json>> = {};
-  for (const [path, summary] of Object.entries(FORMS)) paths[path] = { post: formPost(errors, path, summary) };
+  for (const [path, summary] of Object.entries(FORMS)) {
+    paths[templated(path)] = { post: formPost(errors, path, summary) };
+  }
   for (const [path, operationId, summary, type = 'text/html'] of PAGES) {
     const isJson = type === 'application/json';
     const content = { [type]: { schema: { type: isJson ? 'object' : 'string' } } };
@@ -357,20 +357,16 @@ function publicPaths(errors: ErrorResponses): Operations {
       description: summary,
       servers: ONE_SPELLING,
       security: [],
-      parameters: parametersIn(path),
+      parameters: parametersOf(path).map(pathParameter),
       responses: {
         200: { description: 'Success.', headers: headers(), content },
         ...errors.of(isJson ? ['RATE_LIMITED'] : ['NOT_FOUND', 'RATE_LIMITED', 'INTERNAL', 'UNAVAILABLE'], 'Error'),
         ...(isJson && { 503: { description: 'No, with the reasons.', headers: headers('Retry-After'), content } }),
       },
     };
-    paths[path] = { ...paths[path], [method]: operation };
+    paths[templated(path)] = { ...paths[templated(path)], [method]: operation };
   }
   return paths;
-}
-
-function parametersIn(path: string): Json[] {
-  return [...path.matchAll(/\{(\w+)\}/g)].map(([, name = '']) => pathParameter(name));
 }
 
 function formPost(errors: ErrorResponses, path: string, summary: string): Json {
@@ -385,7 +381,7 @@ function formPost(errors: ErrorResponses, path: string, summary: string): Json {
     servers: ONE_SPELLING,
     security: [{}, ...WITH_KEY],
     parameters: [
-      ...parametersIn(path),
+      ...parametersOf(path).map(pathParameter),
       IDEMPOTENCY,
       {
         name: 'Postern-Client-IP',

@@ -1,8 +1,8 @@
 /** What went wrong, what to correct in which field, and the form again with all submitted values. */
-import { type Form, labelOf, ruleOf } from '../../config/forms.ts';
+import { type Form, labelOf, ruleOf } from '../../config/snapshot.ts';
 import type { FieldError } from '../../forms/check.ts';
 import type { ErrorCode } from '../../contract/errors.ts';
-import { wordsOf, type Refusal } from '../errors.ts';
+import { wordsOf, type Refusal } from '../answer.ts';
 import { html, type Content, type Html } from '../../lib/html.ts';
 import { layout, mark, type Page } from './layout.ts';
 

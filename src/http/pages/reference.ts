@@ -7,8 +7,8 @@ import { createHash } from 'node:crypto';
 import { readFileSync } from 'node:fs';
 import { z } from 'zod';
 import { ERROR_CODES, errorEntry } from '../../contract/errors.ts';
-import { EVENT_TEXTS } from '../../contract/webhooks.ts';
-import { PERMISSION_TEXTS } from '../../contract/keys.ts';
+import { EVENT_TEXTS } from '../../lib/event-types.ts';
+import { PERMISSION_TEXTS } from '../../lib/permission-names.ts';
 import { templated, type OpenApi, type Json } from '../openapi/document.ts';
 import { Html, html } from '../../lib/html.ts';
 import { layout, type Page } from './layout.ts';
@@ -182,7 +182,7 @@ function contentsItem({ path, method, operation }: Operation): Html {
 }
 
 function article({ path, method, operation }: Operation, example: Example | undefined, document: OpenApi): Html {
-  const parameters = listIn(operation, 'parameters').flatMap((value) => objectOf(value));
+  const parameters = listIn(operation, 'parameters').map(asObject);
   const body = contentOf(objectIn(operation, 'requestBody'), document);
   const answer = contentOf(objectIn(objectIn(operation, 'responses'), '200'), document);
   return html`<article id="${textIn(operation, 'operationId')}">
@@ -233,10 +233,6 @@ function contentOf(holder: Json, { components }: OpenApi): Json | undefined {
   const [, name] = /^#\/components\/schemas\/(\w+)$/.exec(textIn(given, '$ref')) ?? [];
   const json = name === undefined ? given : objectIn(objectIn(components, 'schemas'), name);
   return Object.keys(json).length === 0 ? undefined : json;
-}
-
-function objectOf(value: unknown): Json[] {
-  return typeof value === 'object' && value !== null ? [{ ...value }] : [];
 }
 
 /** Plain paragraphs; what stands between backquotes is code. */

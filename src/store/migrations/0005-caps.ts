@@ -2,21 +2,11 @@
 import { sql, type Kysely } from 'kysely';
 import type { Migration } from 'kysely/migration';
 import type { Dialect } from '../statement.ts';
-import { build, type Columns, type Indexes } from './build.ts';
+import { build, typeName, type Indexes, type Tables } from './build.ts';
 
-const TABLES: Columns = {
-  message_counts: [
-    ['tenant', 'text', 'key'],
-    ['starts_at', 'int', 'key'],
-    ['count', 'int'],
-  ],
-  form_overflows: [
-    ['form', 'text', 'key'],
-    ['tenant', 'text'],
-    ['name', 'text'],
-    ['count', 'int'],
-    ['mail_at', 'int'],
-  ],
+const TABLES: Tables = {
+  message_counts: 'tenant text key, starts_at int key, count int',
+  form_overflows: 'form text key, tenant text, name text, count int, mail_at int',
 };
 
 const INDEXES: Indexes = [
@@ -26,13 +16,13 @@ const INDEXES: Indexes = [
 
 /** Creates the tables, and the columns beside those of earlier migrations. */
 export function caps(dialect: Dialect): Migration {
-  const integer = sql.raw(dialect === 'sqlite' ? 'integer' : 'bigint');
+  const integer = typeName('int', dialect);
   return {
     async up(db: Kysely<unknown>) {
       await build(db, dialect, { tables: TABLES, indexes: INDEXES });
-      await db.schema.alterTable('tenants').addColumn('messages_per_hour', integer).execute();
-      await db.schema.alterTable('tenants').addColumn('messages_per_day', integer).execute();
-      await db.schema.alterTable('deliveries').addColumn('counted_at', integer).execute();
+      await sql`alter table tenants add column messages_per_hour ${integer}`.execute(db);
+      await sql`alter table tenants add column messages_per_day ${integer}`.execute(db);
+      await sql`alter table deliveries add column counted_at ${integer}`.execute(db);
     },
   };
 }

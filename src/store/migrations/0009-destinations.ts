@@ -2,10 +2,11 @@
 import { sql, type Kysely } from 'kysely';
 import type { Migration } from 'kysely/migration';
 import type { Dialect } from '../statement.ts';
+import { typeName } from './build.ts';
 
 /** Adds `deliveries.begun` and `destinations.line`. */
 export function destinations(dialect: Dialect): Migration {
-  const integer = sql.raw(dialect === 'sqlite' ? 'integer' : 'bigint');
+  const integer = typeName('int', dialect);
   return {
     async up(db: Kysely<unknown>) {
       await sql`alter table deliveries add column begun ${integer} not null default 0`.execute(db);

@@ -4,7 +4,7 @@ import { sql, type Kysely } from 'kysely';
 import type { Migration } from 'kysely/migration';
 import { newId } from '../../lib/ids.ts';
 import type { Dialect } from '../statement.ts';
-import { build } from './build.ts';
+import { build, typeName } from './build.ts';
 
 interface OldProject {
   readonly id: string;
@@ -16,22 +16,14 @@ interface OldProject {
 
 /** Adds `projects.machine`, `file`, `file_missing` and the table `project_files`. */
 export function projects(dialect: Dialect): Migration {
-  const integer = sql.raw(dialect === 'sqlite' ? 'integer' : 'bigint');
+  const integer = typeName('int', dialect);
   return {
     async up(db: Kysely<unknown>) {
       await sql`alter table projects add column machine text`.execute(db);
       await sql`alter table projects add column file text`.execute(db);
       await sql`alter table projects add column file_missing ${integer} not null default 0`.execute(db);
       await build(db, dialect, {
-        tables: {
-          project_files: [
-            ['machine', 'text', 'key'],
-            ['file', 'text', 'key'],
-            ['slug', 'text'],
-            ['hash', 'text'],
-            ['loaded_at', 'int'],
-          ],
-        },
+        tables: { project_files: 'machine text key, file text key, slug text, hash text, loaded_at int' },
         indexes: [],
       });
       // A row of a file that is gone was never removed. Its domains were released.

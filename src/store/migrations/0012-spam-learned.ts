@@ -10,13 +10,7 @@ export function spamLearned(dialect: Dialect): Migration {
     async up(db: Kysely<unknown>) {
       await build(db, dialect, {
         tables: {
-          spam_learned: [
-            ['tenant', 'text', 'key'],
-            ['project', 'text', 'key'],
-            ['weights', 'bytes'],
-            ['decisions', 'int'],
-            ['updated_at', 'int'],
-          ],
+          spam_learned: 'tenant text key, project text key, weights bytes, decisions int, updated_at int',
         },
         indexes: [],
         large: new Set(['spam_learned']),

@@ -14,15 +14,31 @@ const program = await programTree();
 
 /** What bash offers for the last of these words, in a folder with a file and a folder. */
 async function offered(words: readonly string[]): Promise<string[]> {
+  return (await offeredForEach([words]))[0] ?? [];
+}
+
+/** The same for several such lines, asked of one bash. */
+async function offeredForEach(lines: readonly (readonly string[])[]): Promise<string[][]> {
   const folder = await temporaryFolder();
   await writeFile(join(folder, 'server.yml'), '');
   await mkdir(join(folder, 'site'));
   await writeFile(join(folder, 'completion.bash'), bashCompletion(program));
-  const script = `source ./completion.bash; COMP_WORDS=("$@"); COMP_CWORD=$(($# - 1)); _postern; printf '%s\\n' "\${COMPREPLY[@]}"`;
-  const { stdout, stderr } = await run('bash', ['--norc', '-c', script, 'bash', 'postern', ...words], { cwd: folder });
+  const calls = lines.map((words) => `offered postern ${words.map((word) => `'${word}'`).join(' ')}`);
+  await writeFile(join(folder, 'ask.bash'), `${ASK}${calls.join('\n')}\n`);
+  const { stdout, stderr } = await run('bash', ['--norc', 'ask.bash'], { cwd: folder });
   expect(stderr).toBe('');
-  return stdout.split('\n').filter((line) => line !== '');
+  const answers = stdout.split('end of the answer\n').slice(0, -1);
+  return answers.map((answer) => answer.split('\n').filter((line) => line !== ''));
 }
+
+const ASK = `source ./completion.bash
+offered() {
+  COMP_WORDS=("$@") COMPREPLY=()
+  COMP_CWORD=$(($# - 1))
+  _postern
+  printf '%s\\n' "\${COMPREPLY[@]}" 'end of the answer'
+}
+`;
 
 describe('bash completes', () => {
   test.each([
@@ -45,9 +61,11 @@ describe('bash completes', () => {
 
   test('every command and every option', async () => {
     expect(await offered([''])).toEqual(program.commands.map(({ path }) => path.at(-1)));
-    for (const { path, options } of leavesOf(program)) {
+    const leaves = leavesOf(program);
+    const answers = await offeredForEach(leaves.map(({ path }) => [...path, '-']));
+    for (const [i, { path, options }] of leaves.entries()) {
       const expected = options.flatMap(({ long, short }) => (short === undefined ? [long] : [long, short]));
-      expect(await offered([...path, '-'])).toEqual(expected);
+      expect([path, answers[i]]).toEqual([path, expected]);
     }
   });
 });

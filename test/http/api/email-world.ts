@@ -1,6 +1,6 @@
 /** An HTTP server whose tenant has a verified domain, templates and a key: for the tests of mail through the API. */
 import { projectSchema } from '../../../src/config/schema.ts';
-import type { Project } from '../../../src/config/forms.ts';
+import type { Project } from '../../../src/config/snapshot.ts';
 import { insertDomain, updateDomain } from '../../../src/store/domains.ts';
 import type { Store } from '../../../src/store/store.ts';
 import type { DomainStatus } from '../../../src/store/tables.ts';

@@ -3,7 +3,7 @@ import { expect, test } from 'vitest';
 import { z } from 'zod';
 import { explain } from '../../../src/config/explain.ts';
 import { readYaml } from '../../../src/config/yaml.ts';
-import { invalid } from '../../../src/http/api/issues.ts';
+import { invalid } from '../../../src/http/api/route.ts';
 
 /** A schema of one value, a value that it does not take, and what the answer says of it. */
 const CASES: [name: string, schema: z.ZodType, value: unknown, words: string][] = [

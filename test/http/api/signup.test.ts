@@ -1,8 +1,6 @@
 import { describe, expect, test } from 'vitest';
 import { sweepTokens } from '../../../src/accounts/consent.ts';
-
 import { OPERATOR } from '../../../src/store/tenants.ts';
-
 import { testClock } from '../../harness/clock.ts';
 import { startHttp, type TestAnswer, type TestHttp } from '../../harness/http.ts';
 

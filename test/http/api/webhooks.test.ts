@@ -5,7 +5,6 @@ import { join } from 'node:path';
 import { Webhook } from 'standardwebhooks';
 import { describe, expect, onTestFinished, test } from 'vitest';
 import { projectSchema } from '../../../src/config/schema.ts';
-
 import { serverSchema } from '../../../src/config/schema-server.ts';
 import { buildSnapshot } from '../../../src/config/snapshot.ts';
 import type { Answer } from '../../../src/dns/resolver.ts';

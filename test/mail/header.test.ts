@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
-import { fieldsOf, splitHeader, valueOf } from '../../src/mail/header-block.ts';
+import { fieldsOf, splitHeader, valueOf } from '../../src/mail/header.ts';
 import { cpuSeconds } from '../harness/cpu.ts';
 
 async function read(pieces: Iterable<Uint8Array>): Promise<{ header: string; body: string }> {
