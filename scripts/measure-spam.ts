@@ -30,7 +30,13 @@ if (files.length === 0) {
 
 const model = readModel(options.model === undefined ? MODEL_FILE : pathToFileURL(options.model));
 const check = createSpamCheck({ tools: createTools(), model });
-const form = { config: formSchema.parse({}), domain: 'site.example', id: 'site.example/contact', tenant: 'ten_1', project: undefined };
+const form = {
+  config: formSchema.parse({}),
+  domain: 'site.example',
+  id: 'site.example/contact',
+  tenant: 'ten_1',
+  project: undefined,
+};
 
 interface Measured {
   readonly label: 'ham' | 'spam';
@@ -72,7 +78,10 @@ function share(some: readonly Measured[], level: 'normal' | 'strict'): string {
 console.log('              spam  normal  strict    ham  normal  strict');
 row('all', measured);
 for (const language of [...new Set(measured.map((each) => each.language))].sort()) {
-  row(language, measured.filter((each) => each.language === language));
+  row(
+    language,
+    measured.filter((each) => each.language === language),
+  );
 }
 for (const label of ['ham', 'spam'] as const) {
   const bySource = Map.groupBy(
@@ -80,7 +89,10 @@ for (const label of ['ham', 'spam'] as const) {
     ({ source }) => source,
   );
   const wrong = [...bySource]
-    .map(([source, some]) => ({ source, rate: some.filter(({ normal }) => normal === (label === 'ham')).length / some.length }))
+    .map(([source, some]) => ({
+      source,
+      rate: some.filter(({ normal }) => normal === (label === 'ham')).length / some.length,
+    }))
     .filter(({ rate }) => rate > 0)
     .sort((a, b) => b.rate - a.rate)
     .slice(0, Number(options.worst));

@@ -23,7 +23,7 @@ const spamProtection = z.strictObject({
   level: choice(
     ['normal', 'strict'],
     'normal',
-    'Spam threshold: normal blocks what is spam with a probability of 90 %, strict of 50 %. strict also refuses requests without an Origin or Referer header, unless they have an API key.',
+    'Spam threshold: normal blocks what is spam with a probability of 79 %, strict of 50 %. strict also refuses requests without an Origin or Referer header, unless they have an API key.',
   ),
   honeypot: is
     .text(100)

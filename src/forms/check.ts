@@ -36,7 +36,11 @@ export function checkSubmission(
   body: SubmittedBody,
   startMatching: StartMatching,
 ): CheckedSubmission {
-  const { fields, control } = sortEntries(body.entries, config.spam_protection.honeypot);
+  const { fields, control } = sortEntries(
+    body.entries,
+    config.spam_protection.honeypot,
+    new Set([...Object.keys(config.fields), ...config.required.map(withoutBrackets)]),
+  );
   const files = body.files.filter(({ filename, size }) => filename !== '' || size > 0);
   const errors = [...checkRequired(fields, config, files)];
   const checks = { config, matches: startMatching() };

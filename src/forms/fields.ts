@@ -29,19 +29,21 @@ export interface Control {
   readonly trapped: readonly string[];
 }
 
-const HONEYPOT = '_gotcha';
+/** Honeypots by the names that other services gave them (`_gotcha` is ours as well). */
+const HONEYPOTS = new Set(['_gotcha', '_honey', '_honeypot', 'botcheck', 'bot-field', 'honeypot']);
 
-/** Fields and control fields. A repeated name, or one that ends in `[]`, is a list. */
+/** Fields and control fields; `own` are names that the form itself gives to fields. A repeated name, or one that ends in `[]`, is a list. */
 export function sortEntries(
   entries: SubmittedBody['entries'],
   honeypot: string,
+  own: ReadonlySet<string> = new Set(),
 ): { fields: ReadonlyMap<string, string | readonly string[]>; control: Control } {
   const fields = new Map<string, string | string[]>();
   const control: { subject?: string; replyTo?: string; next?: string; trapped: string[] } = { trapped: [] };
   for (const [sent, value] of entries) {
     const name = withoutBrackets(sent);
     const known = fields.get(name);
-    if (name === honeypot || name === HONEYPOT) {
+    if (name === honeypot || (HONEYPOTS.has(name) && !own.has(name))) {
       if (!isBlank(value)) control.trapped.push(name);
     } else if (name === '_subject') control.subject ??= value;
     else if (name === '_replyto') control.replyTo ??= value;

@@ -160,6 +160,7 @@ export async function startHttp(given: TestHttpOptions = {}): Promise<TestHttp> 
     store,
     clock,
     log: silentLog,
+    snapshot: () => snapshot,
     refusesMail: () => Promise.resolve(false),
     http: { request: () => Promise.resolve({ kind: 'failed', reason: 'nothing is posted here' }) },
   });

@@ -4,7 +4,10 @@ import ipaddr from 'ipaddr.js';
 type Network = ReturnType<typeof ipaddr.parseCIDR>;
 
 /** The first entry that the text or the visitor's address matches, as the form has it. */
-export function blockedBy(blocklist: readonly string[], { text, ip }: { text: string; ip: string }): string | undefined {
+export function blockedBy(
+  blocklist: readonly string[],
+  { text, ip }: { text: string; ip: string },
+): string | undefined {
   if (blocklist.length === 0) return undefined;
   const lower = text.toLowerCase();
   const address = ipaddr.isValid(ip) ? ipaddr.process(ip) : undefined;

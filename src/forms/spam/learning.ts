@@ -3,6 +3,7 @@
  * in the unit that marks the submission, so that a decision is learned once or not made. Weights that are in use are held in
  * memory; those that another daemon has learned are in force here within a minute.
  */
+import type { Snapshot } from '../../config/snapshot.ts';
 import type { Clock } from '../../lib/clock.ts';
 import { Recent } from '../../lib/lru.ts';
 import { errorFields } from '../../lib/errors.ts';
@@ -14,6 +15,7 @@ import type { Store } from '../../store/store.ts';
 import { listSubmissions } from '../../store/submission-list.ts';
 import type { SubmissionRow } from '../../store/tables.ts';
 import { readControl, readFields } from '../fields.ts';
+import { findFormOf } from '../find.ts';
 import type { Extract } from './features.ts';
 import { learn, noWeights, readWeights, writeWeights, type Lesson, type Weights } from './learned.ts';
 import { logOdds, type Model } from './model.ts';
@@ -44,6 +46,7 @@ export interface LearningParts {
   readonly store: Store;
   readonly clock: Clock;
   readonly log: Log;
+  readonly snapshot: () => Snapshot;
   readonly model: Model;
   readonly extract: Extract;
 }
@@ -62,7 +65,7 @@ interface Held {
   isLoading: boolean;
 }
 
-export function createLearning({ store, clock, log, model, extract }: LearningParts): Learning {
+export function createLearning({ store, clock, log, snapshot, model, extract }: LearningParts): Learning {
   const held = new Recent<Held>(MAX_PROJECTS);
 
   async function load({ tenant, project }: ProjectKey): Promise<Weights | undefined> {
@@ -92,7 +95,10 @@ export function createLearning({ store, clock, log, model, extract }: LearningPa
     return { features, odds: words + structure + phrases };
   }
 
-  async function projectOf({ tenant, revision }: SubmissionRow): Promise<ProjectKey> {
+  /** That of the form as it is now; where it is gone, as it was then. */
+  async function projectOf({ tenant, form: id, revision }: SubmissionRow): Promise<ProjectKey> {
+    const form = await findFormOf({ tenant, id }, snapshot(), store);
+    if (form !== undefined) return { tenant, project: form.project?.slug ?? '' };
     const found = revision === '' ? undefined : await findRevision(store, revision);
     return { tenant, project: found?.slug ?? '' };
   }
@@ -119,9 +125,16 @@ export function createLearning({ store, clock, log, model, extract }: LearningPa
       const accepted = rows.filter(({ id, fields }) => id !== row.id && fields.length <= MAX_FIELDS_LENGTH);
       const before = known === undefined ? noWeights() : readWeights(known.weights);
       const weights = learn(before, { ...lesson, isSpam, accepted: accepted.map(lessonOf) });
-      const next = { ...key, weights: writeWeights(weights), decisions: (known?.decisions ?? 0) + 1, updated_at: clock.now() };
+      const next = {
+        ...key,
+        weights: writeWeights(weights),
+        decisions: (known?.decisions ?? 0) + 1,
+        updated_at: clock.now(),
+      };
       return {
-        statements: [known === undefined ? insertLearned(next, 1) : updateLearned({ ...next, before: known.decisions }, 1)],
+        statements: [
+          known === undefined ? insertLearned(next, 1) : updateLearned({ ...next, before: known.decisions }, 1),
+        ],
         committed: () => held.set(nameOf(key), { weights, loadedAt: clock.monotonic(), isLoading: false }),
       };
     },

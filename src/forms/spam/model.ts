@@ -49,6 +49,11 @@ export function readModel(file: URL = MODEL_FILE): Model {
 /** Points for log-odds: tenths of the power of ten. */
 export const POINTS = 10 / Math.LN10;
 
+/** Of the words and pairs of a text, so many are known where its language is. */
+const MIN_KNOWN = 0.4;
+/** What is taken off the log-odds of a text without one word that is known. */
+const STRANGE = 5;
+
 /** What of a text speaks for spam, or against it, in log-odds; their sum is that of the text. */
 export interface LogOdds {
   readonly words: number;
@@ -59,12 +64,20 @@ export interface LogOdds {
 /** The log-odds that the text is spam. */
 export function logOdds(model: Model, { tokens, structure, phrases }: Features): LogOdds {
   let sum = 0;
-  for (const token of tokens) sum += model.words[token] ?? 0;
+  let known = 0;
+  for (const token of tokens) {
+    const weight = model.words[token] ?? 0;
+    sum += weight;
+    if (weight !== 0) known++;
+  }
   let built = 0;
   for (const name of structure) built += model.structure.get(name) ?? 0;
   let said = 0;
   for (const name of namesOf(phrases)) said += model.phrases.get(name) ?? 0;
-  return { words: model.bias + sum * model.scale * shareOf(tokens.length), structure: built, phrases: said };
+  // Of a language that it does not know, the model knows nothing: most mail is honest.
+  const strange = Math.max(0, MIN_KNOWN - known / Math.max(tokens.length, 1)) / MIN_KNOWN;
+  const words = model.bias + sum * model.scale * shareOf(tokens.length) - STRANGE * strange;
+  return { words: tokens.length === 0 ? model.bias : words, structure: built, phrases: said };
 }
 
 /** The kinds of phrases, and `<kind> +` for each with several. */
@@ -92,9 +105,16 @@ export function createTextFilter(model: Model, extract: Extract): TextFilter {
     const known = learned === undefined ? 0 : bounded(learnedOdds(learned, features), MAX_LEARNED_POINTS);
     const reasons: Reason[] = [];
     if (words !== 0) reasons.push({ name: 'words', score: words, detail: words > 0 ? wordsFor(text) : HONEST });
-    if (structure !== 0) reasons.push({ name: 'structure', score: structure, detail: placesFor(features, structure) });
-    if (phrases !== 0) reasons.push({ name: 'phrases', score: phrases, detail: phrasesFor(features, phrases) });
-    if (known !== 0) reasons.push({ name: 'learned', score: known, detail: known > 0 ? 'like what was marked as spam' : 'like what was released' });
+    if (structure !== 0)
+      reasons.push({ name: 'structure', score: structure, detail: placesFor(features, structure) || 'several signs' });
+    if (phrases !== 0)
+      reasons.push({ name: 'phrases', score: phrases, detail: phrasesFor(features, phrases) || 'several phrases' });
+    if (known !== 0)
+      reasons.push({
+        name: 'learned',
+        score: known,
+        detail: known > 0 ? 'like what was marked as spam' : 'like what was released',
+      });
     return reasons;
   };
 
@@ -104,7 +124,13 @@ export function createTextFilter(model: Model, extract: Extract): TextFilter {
     for (const { bucket, word } of extract.located(text.slice(0, 4096))) {
       weights.set(word, Math.max(weights.get(word) ?? 0, model.words[bucket] ?? 0));
     }
-    return listed([...weights], ([, weight]) => weight, ([word]) => word) || 'nothing that honest mail has';
+    return (
+      listed(
+        [...weights],
+        ([, weight]) => weight,
+        ([word]) => word,
+      ) || 'nothing that honest mail has'
+    );
   }
 
   /** The signs that say most for what their sum says. */
@@ -113,7 +139,11 @@ export function createTextFilter(model: Model, extract: Extract): TextFilter {
   }
 
   function phrasesFor({ phrases }: Features, points: number): string {
-    return listed([...phrases], ({ kind }) => Math.sign(points) * (model.phrases.get(kind) ?? 0), ({ text }) => text);
+    return listed(
+      [...phrases],
+      ({ kind }) => Math.sign(points) * (model.phrases.get(kind) ?? 0),
+      ({ text }) => text,
+    );
   }
 }
 

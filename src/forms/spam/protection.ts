@@ -1,4 +1,5 @@
 /** Spam protection, composed: the filter, what it learns, and what forms have in common. */
+import type { Snapshot } from '../../config/snapshot.ts';
 import type { HttpDoor } from '../../dns/guarded-fetch.ts';
 import type { Clock } from '../../lib/clock.ts';
 import type { Log } from '../../lib/log.ts';
@@ -24,6 +25,7 @@ export interface SpamProtectionParts {
   readonly store: Store;
   readonly clock: Clock;
   readonly log: Log;
+  readonly snapshot: () => Snapshot;
   readonly refusesMail: RefusesMail;
   /** Guarded, for the services that forms name. */
   readonly http: Pick<HttpDoor, 'request'>;
@@ -35,10 +37,17 @@ const MAX_FIELDS_LENGTH = 20_000;
 /** So many are read between two turns of the event loop. */
 const AT_ONCE = 50;
 
-export function createSpamProtection({ store, clock, log, refusesMail, http }: SpamProtectionParts): SpamProtection {
+export function createSpamProtection({
+  store,
+  clock,
+  log,
+  snapshot,
+  refusesMail,
+  http,
+}: SpamProtectionParts): SpamProtection {
   const tools = createTools();
   const model = readModel();
-  const learning = createLearning({ store, clock, log, model, extract: tools.extract });
+  const learning = createLearning({ store, clock, log, snapshot, model, extract: tools.extract });
   const repetition = createRepetition(tools.hosts, clock);
   const services = createSpamServices({ http, log });
   let last = '';

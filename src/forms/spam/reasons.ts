@@ -28,7 +28,8 @@ export const REASONS = {
   repeated_text: { points: [4, 35], what: 'much of the text was posted to other forms of this server' },
   repeated_link: { points: [4, 12], what: 'a link to a domain that was posted to other forms of this server' },
   links: { points: [3, 12], what: 'more than six links' },
-  link_markup: { points: [8, 20], what: '`[url=…]` or three `<a href=…>`: 20; one or two `<a href=…>`: 8' },
+  mostly_links: { points: [20, 20], what: 'three links or more, and little else' },
+  link_markup: { points: [3, 12], what: '`[url=…]` or three `<a href=…>`: 12; one or two `<a href=…>`: 3' },
   link_in_name: { points: [25, 25], what: 'a link where a person’s name belongs' },
   header_injection: { points: [60, 60], what: 'a line break and a mail header in a field of one line' },
   header_lines: { points: [10, 60], what: 'MIME headers: 10; a `Bcc:` line with an address: 15; both: 60' },
@@ -46,7 +47,10 @@ export const REASONS = {
   },
   disposable_address: { points: [9, 9], what: 'a mail address that is thrown away after use' },
   no_mx: { points: [10, 10], what: 'a mail address whose domain takes no mail' },
-  headers: { points: [2, 10], what: 'the request says that it is a browser’s, or a program’s, and its headers say otherwise' },
+  headers: {
+    points: [2, 10],
+    what: 'the request says that it is a browser’s, or a program’s, and its headers say otherwise',
+  },
   page_token: {
     points: [-10, 12],
     what: 'the token of the page: valid −10, sent sooner than people write 12, used before or forged 10',

@@ -81,7 +81,11 @@ export function createRepetition(hosts: KnownHosts, clock: Pick<Clock, 'now'>): 
       const seen = known[MIN_KNOWN - 1] ?? 0;
       const textScore = pointsOf(TEXT_POINTS, seen);
       if (textScore > 0) {
-        reasons.push({ name: 'repeated_text', score: textScore, detail: 'other forms of this server got the same text' });
+        reasons.push({
+          name: 'repeated_text',
+          score: textScore,
+          detail: 'other forms of this server got the same text',
+        });
       }
       const links = linkMarks(posted, hosts);
       const most = links.reduce((one, host) => Math.max(one, others(`l${host}`, posted, now)), 0);

@@ -17,9 +17,16 @@ export interface SpamServices {
 /** The text that is sent out. */
 const MAX_TEXT_LENGTH = 64 * 1024;
 
-export function createSpamServices({ http, log }: { readonly http: Pick<HttpDoor, 'request'>; readonly log: Log }): SpamServices {
+export function createSpamServices({
+  http,
+  log,
+}: {
+  readonly http: Pick<HttpDoor, 'request'>;
+  readonly log: Log;
+}): SpamServices {
   function failed(service: string, form: Rules, reply: HttpReply): Reason[] {
-    const reason = reply.kind === 'answered' ? `it answered ${reply.status}: ${reply.text.slice(0, 200)}` : reply.reason;
+    const reason =
+      reply.kind === 'answered' ? `it answered ${reply.status}: ${reply.text.slice(0, 200)}` : reply.reason;
     log.warn('spam.service_failed', { service, form: form.id, reason });
     return [];
   }
@@ -36,7 +43,9 @@ export function createSpamServices({ http, log }: { readonly http: Pick<HttpDoor
     if (reply.kind !== 'answered' || reply.status !== 200) return failed('akismet', form, reply);
     const said = reply.text.trim();
     if (said === 'false') return [];
-    return said === 'true' ? [{ name: 'akismet', score: 20, detail: new URL(akismet.url).host }] : failed('akismet', form, reply);
+    return said === 'true'
+      ? [{ name: 'akismet', score: 20, detail: new URL(akismet.url).host }]
+      : failed('akismet', form, reply);
   }
 
   async function askRspamd(form: Rules, submission: SpamInput): Promise<Reason[]> {

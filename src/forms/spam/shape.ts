@@ -94,7 +94,8 @@ const MONEY =
 const LARGE =
   /[$€£¥]\s?\d[\d.,]{4,}|\d[\d.,\s]{5,}(?:[$€£₽]|usd|eur|dollars?|euros?)|\d\s?(?:million|billion|millionen|millones|milioni|milhões|milion|миллион|млн|мільйон|مليون|万ドル|百万)/iu;
 const PERCENT = /\d\s?(?:%|percent|prozent|procent|٪|％)/i;
-const ATTENTION = /[\u2705\u2728\u26a0\u2757\u274c\u{1f449}\u{1f4b0}\u{1f525}\u{1f680}\u{1f4c8}\u{1f381}\u{1f4e2}\u{1f6a8}\u{1f3b0}\u{1f4b8}\u{1f48e}►➤★☛]/u;
+const ATTENTION =
+  /[\u2705\u2728\u26a0\u2757\u274c\u{1f449}\u{1f4b0}\u{1f525}\u{1f680}\u{1f4c8}\u{1f381}\u{1f4e2}\u{1f6a8}\u{1f3b0}\u{1f4b8}\u{1f48e}►➤★☛]/u;
 const MARKUP = /<a\s|\[url|\[link|<\/?(?:p|br|b|h1|div|strong)\s?\/?>/i;
 const LIST = /^\s*(?:[-*•–✓✔✅►]|\d[.)])\s/gm;
 const CODE = /(?:^|\/)(?=[a-z-]*\d)(?=\d*[a-z])[a-z\d]{6,}(?:$|[/?])/;
@@ -119,16 +120,40 @@ function noteLinks({ links, email, domain }: Text, hosts: KnownHosts, note: Note
   note('one link', different === 1);
   note('two links', different === 2);
   note('three links or more', different >= 3);
-  note('a link without https://', links.some(({ isBare }) => isBare));
-  note('a shortened link', links.some(({ host }) => hosts.isShortener(host)));
-  note('a link to a free host', links.some(({ host }) => hosts.isFreeHost(host)));
-  note('a link to a messenger', links.some(({ host }) => hosts.isMessenger(host)));
-  note('a link to a cheap domain', links.some(({ host }) => hosts.isCheap(host)));
+  note(
+    'a link without https://',
+    links.some(({ isBare }) => isBare),
+  );
+  note(
+    'a shortened link',
+    links.some(({ host }) => hosts.isShortener(host)),
+  );
+  note(
+    'a link to a free host',
+    links.some(({ host }) => hosts.isFreeHost(host)),
+  );
+  note(
+    'a link to a messenger',
+    links.some(({ host }) => hosts.isMessenger(host)),
+  );
+  note(
+    'a link to a cheap domain',
+    links.some(({ host }) => hosts.isCheap(host)),
+  );
   const own = email === undefined ? undefined : registeredName(email.slice(email.lastIndexOf('@') + 1).toLowerCase());
-  note('a link to the domain of the own address', links.some(({ host }) => registeredName(host) === own));
+  note(
+    'a link to the domain of the own address',
+    links.some(({ host }) => registeredName(host) === own),
+  );
   const forms = domain === undefined ? undefined : registeredName(domain);
-  note('a link to the domain of the form', links.some(({ host }) => registeredName(host) === forms));
-  note('a path of random letters', links.some(({ path }) => CODE.test(path.slice(0, 200))));
+  note(
+    'a link to the domain of the form',
+    links.some(({ host }) => registeredName(host) === forms),
+  );
+  note(
+    'a path of random letters',
+    links.some(({ path }) => CODE.test(path.slice(0, 200))),
+  );
 }
 
 function noteText({ values, text }: Text, note: Note): void {
@@ -195,8 +220,15 @@ function noteSender({ values, text, email }: Text, hosts: KnownHosts, note: Note
   note('an address with many digits', count(local, /\d/g) >= 5);
   note('an address with many dots', count(local, /\./g) >= 3);
   note('an address at a cheap domain', hosts.isCheap(domain));
-  const letters = name.toLowerCase().normalize('NFD').match(/[a-z]{3,}/g) ?? [];
-  note('an address without a trace of the name', letters.length > 0 && !letters.some((part) => local.includes(part.slice(0, 4))));
+  const letters =
+    name
+      .toLowerCase()
+      .normalize('NFD')
+      .match(/[a-z]{3,}/g) ?? [];
+  note(
+    'an address without a trace of the name',
+    letters.length > 0 && !letters.some((part) => local.includes(part.slice(0, 4))),
+  );
 }
 
 const FOREIGN = /[\u0370-\u1fff\u3040-\ud7af]/;

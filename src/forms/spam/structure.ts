@@ -13,7 +13,14 @@ const MANY_LINKS = 6;
 export function linkReasons({ values, text, links }: Text): Reason[] {
   const reasons: Reason[] = [];
   if (links.length > MANY_LINKS) {
-    reasons.push({ name: 'links', score: Math.min(12, links.length - MANY_LINKS + 2), detail: `${links.length} links` });
+    reasons.push({
+      name: 'links',
+      score: Math.min(12, links.length - MANY_LINKS + 2),
+      detail: `${links.length} links`,
+    });
+  }
+  if (links.length >= 3 && links.reduce((sum, link) => sum + link.text.length, 0) > text.length / 2) {
+    reasons.push({ name: 'mostly_links', score: 20, detail: 'little text beside the links' });
   }
   return [...reasons, ...markupReasons(text), ...nameReasons(values)];
 }
@@ -23,13 +30,15 @@ function markupReasons(text: string): Reason[] {
   const anchors = text.match(ANCHOR)?.length ?? 0;
   const bbcode = BBCODE.test(text);
   if (anchors === 0 && !bbcode) return [];
-  const score = bbcode || anchors >= 3 ? 20 : 8;
+  const score = bbcode || anchors >= 3 ? 12 : 3;
   return [{ name: 'link_markup', score, detail: bbcode ? 'links in BBCode' : 'links in HTML' }];
 }
 
 function nameReasons(values: readonly Value[]): Reason[] {
   const odd = values.find(({ name, text }) => PERSON.test(name) && linksOf(text).length > 0);
-  return odd === undefined ? [] : [{ name: 'link_in_name', score: 25, detail: `in the field ${odd.name.slice(0, 60)}` }];
+  return odd === undefined
+    ? []
+    : [{ name: 'link_in_name', score: 25, detail: `in the field ${odd.name.slice(0, 60)}` }];
 }
 
 const ONE_LINE = /^(?:.*[ _-])?(?:name|e-?mail|subject|phone|tel|company|_replyto)$/i;

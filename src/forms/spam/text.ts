@@ -51,7 +51,11 @@ const NAME =
   /(?:^|[^a-z])(?:f|l)?name|name$|^(?:prén|pren)?om$|nom(?:bre|$)|prénom|apellido|sobrenome|cognome|surname|vorname|nachname|imi[eę]|nazwisk|naam|navn|namn|nimi|jm[eé]no|příjmení|isim|soyad|^ad[ıi]?$|имя|фамилия|ім.я|прізвище|الاسم|^اسم|שם|名|성함|이름|company|organi[sz]ation|firm|empresa|entreprise|société|azienda|bedrijf|yritys|virksomhed|företag|şirket|компания|会社|公司|회사|city|town|location|stadt|ort$|ville|ciudad|città|cidade|miasto|город|country|land$|addr|street/iu;
 
 /** Reads a submission to a form of `domain`. */
-export function readText({ fields, control }: Written, domain: string, config: Parameters<typeof emailOf>[1] = { fields: {} }): Text {
+export function readText(
+  { fields, control }: Written,
+  domain: string,
+  config: Parameters<typeof emailOf>[1] = { fields: {} },
+): Text {
   const values = valuesIn(fields, control);
   const text = values.map((value) => value.text).join('\n');
   const email = emailOf(fields, config) ?? replyToOf(control) ?? addressIn(values);

@@ -61,6 +61,9 @@ function headerReasons(headers: NonNullable<Visit['headers']>, isSecure: boolean
   }
   if (site === 'none') odd.push([2, 'a post that no page sent']);
   if (odd.length === 0) return [];
-  const score = Math.min(10, odd.reduce((sum, [points]) => sum + points, 0));
+  const score = Math.min(
+    10,
+    odd.reduce((sum, [points]) => sum + points, 0),
+  );
   return [{ name: 'headers', score, detail: odd.map(([, detail]) => detail).join(', ') }];
 }

@@ -112,7 +112,7 @@ describe('GET /submissions/{id}', () => {
       user_agent: '',
       referer: '',
       status: 'accepted',
-      spam: { score: 0, reasons: [] },
+      spam: { score: expect.any(Number), reasons: expect.any(Array) },
       created_at: '2026-01-01T00:00:01.000Z',
       messages: [expect.stringMatching(/^msg_/)],
       deliveries: [
