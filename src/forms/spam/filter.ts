@@ -163,7 +163,7 @@ function pointsOf({ reasons }: Pick<SpamVerdict, 'reasons'>): number {
 }
 
 /** The probability that so many points stand for. */
-export function probability(points: number): number {
+function probability(points: number): number {
   return 1 / (1 + 10 ** (-points / 10));
 }
 

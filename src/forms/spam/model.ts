@@ -47,8 +47,10 @@ export function readModel(file: URL = MODEL_FILE): Model {
 }
 
 /** Points for log-odds: tenths of the power of ten. */
-export const POINTS = 10 / Math.LN10;
+const POINTS = 10 / Math.LN10;
 
+/** A text of fewer words and pairs says little. */
+const SURE_TOKENS = 12;
 /** Of the words and pairs of a text, so many are known where its language is. */
 const MIN_KNOWN = 0.4;
 /** What is taken off the log-odds of a text without one word that is known. */
@@ -76,8 +78,9 @@ export function logOdds(model: Model, { tokens, structure, phrases }: Features):
   for (const name of namesOf(phrases)) said += model.phrases.get(name) ?? 0;
   // Of a language that it does not know, the model knows nothing: most mail is honest.
   const strange = Math.max(0, MIN_KNOWN - known / Math.max(tokens.length, 1)) / MIN_KNOWN;
-  const words = model.bias + sum * model.scale * shareOf(tokens.length) - STRANGE * strange;
-  return { words: tokens.length === 0 ? model.bias : words, structure: built, phrases: said };
+  const sure = Math.min(1, tokens.length / SURE_TOKENS);
+  const words = model.bias + sure * sum * model.scale * shareOf(tokens.length) - STRANGE * Math.max(strange, 1 - sure);
+  return { words, structure: built, phrases: said };
 }
 
 /** The kinds of phrases, and `<kind> +` for each with several. */

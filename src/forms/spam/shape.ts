@@ -191,7 +191,7 @@ function count(text: string, pattern: RegExp): number {
 }
 
 /** Whether what has capitals is written in them. */
-export function isShouting(text: string): boolean {
+function isShouting(text: string): boolean {
   const sample = text.slice(0, 500);
   const lower = sample.toLowerCase();
   const upper = sample.toUpperCase();

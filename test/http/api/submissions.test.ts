@@ -315,7 +315,7 @@ describe('POST /submissions/{id}/ham', () => {
       status: 'spam',
       spam: {
         score: expect.any(Number),
-        reasons: expect.arrayContaining([{ name: 'link_markup', score: 8, detail: 'links in BBCode' }]),
+        reasons: expect.arrayContaining([{ name: 'link_markup', score: 12, detail: 'links in BBCode' }]),
       },
       messages: [],
     });
