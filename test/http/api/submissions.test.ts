@@ -517,8 +517,8 @@ describe('GET /forms/{id}/submissions/export', () => {
     expect(answer.text).toBe(
       [
         '\ufeffsubmission_id,submitted_at,status,spam_score,spam_reasons,ip,user_agent,referer,files,topic,name,message',
-        `${second},2026-01-01T00:00:02.000Z,accepted,0,,127.0.0.1,,,cv.pdf,"x, y",,`,
-        `${first},2026-01-01T00:00:01.000Z,accepted,0,,127.0.0.1,,,,,'=1+1,"a ""b"",\nc"`,
+        `${second},2026-01-01T00:00:02.000Z,accepted,1,"words, structure, headers",127.0.0.1,,,cv.pdf,"x, y",,`,
+        `${first},2026-01-01T00:00:01.000Z,accepted,1,"words, structure, headers",127.0.0.1,,,,,'=1+1,"a ""b"",\nc"`,
         '',
       ].join('\r\n'),
     );
