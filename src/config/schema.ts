@@ -37,7 +37,7 @@ const spamProtection = z.strictObject({
   level: choice(
     ['normal', 'strict'],
     'normal',
-    'Spam threshold: normal from 10 points, strict from 5. strict also refuses requests that show no page (no Origin, Referer or Sec-Fetch-Site header), unless they have an API key.',
+    'Spam threshold: normal blocks what is spam with a probability of 79 %, strict of 50 %. strict also refuses requests that show no page (no Origin, Referer or Sec-Fetch-Site header), unless they have an API key.',
   ),
   honeypot: is
     .text(100)
@@ -60,6 +60,20 @@ const spamProtection = z.strictObject({
     .max(1000)
     .default([])
     .describe('Words, email addresses, domains and IP networks to block.'),
+  akismet: z
+    .strictObject({
+      key: is.text(200).describe('API key of the service.'),
+      url: is.webUrl.default('https://rest.akismet.com').describe('Address of the service.'),
+    })
+    .optional()
+    .describe('A service with the interface of Akismet that is asked about submissions. It gets their content.'),
+  rspamd: z
+    .strictObject({
+      url: is.webUrl.describe('Address of an rspamd worker, such as http://rspamd.example.net:11334.'),
+      password: is.text(200).optional().describe('Password of the worker.'),
+    })
+    .optional()
+    .describe('An rspamd server that is asked about submissions. It gets their content.'),
 });
 
 const field = z.strictObject({

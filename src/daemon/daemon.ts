@@ -42,7 +42,7 @@ import { dropUnconfirmed, optInConfirmation } from '../forms/opt-in.ts';
 import { createFileStore } from '../forms/files.ts';
 import { createScanner } from '../forms/scanner.ts';
 import { createChallenges } from '../forms/challenges.ts';
-import { createSpamFilter } from '../forms/spam/filter.ts';
+import { createSpamProtection } from '../forms/spam/protection.ts';
 import { createDigests } from '../forms/digest.ts';
 import { mailOverflows } from '../forms/overflow.ts';
 import { OWNER_LINKS, sweepUsedLinks } from '../forms/owner-links.ts';
@@ -228,6 +228,11 @@ async function start(
   const webhookHttp = openWebhookHttp({ ...core, listening: () => addresses?.tcp ?? [] });
   const webhooks = createWebhooks({ ...core, http: webhookHttp });
   await webhooks.adopt();
+  const spam = createSpamProtection({
+    ...core,
+    http: webhookHttp,
+    refusesMail: (domain) => refusesMail(domain, resolver),
+  });
   const path = databaseFile(server.database.url);
   const freeSpace = watchFreeSpace(path, core);
   const backups = await openBackups({ path, clock, log, reserve: () => config().limits.free_disk });
@@ -314,7 +319,8 @@ async function start(
     usage,
     counts,
     challenges,
-    spamFilter: createSpamFilter((domain) => refusesMail(domain, resolver)),
+    spamFilter: spam.filter,
+    learning: spam.learning,
     accept: (submission: Admitted) => acceptSubmission(submission, { ...core, limits, consent, clientKey }),
     unsubscribeKey,
     ownerKey,
@@ -406,6 +412,7 @@ async function start(
         used_links: () => sweepUsedLinks(core),
         fallbacks: () => useFallbacks({ ...core, revisionOf, consent }),
         unconfirmed: () => dropUnconfirmed(core),
+        spam: spam.catchUp,
         messages: () => foldMessageCounts(store, clock.now()),
         acknowledged: () => sweepAcknowledged(core),
         ...retentionJobs(core),

@@ -173,6 +173,7 @@ function submissionRow({ submission, accepted: { id, status, ip }, now }: Entry)
     spam_reasons: JSON.stringify(reasons),
     environment,
     stored: form.config.store === 'all' ? null : form.config.store,
+    learned: null,
     created_at: now,
   });
 }

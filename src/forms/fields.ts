@@ -102,13 +102,13 @@ export function isTicked(value: string, own: readonly string[] = []): boolean | 
 }
 
 /** Whether the field holds the visitor's address: it is called `email`, or the form says so. */
-export function isEmailField(name: string, config: FormConfig): boolean {
+export function isEmailField(name: string, config: Pick<FormConfig, 'fields'>): boolean {
   if (name.length === 5 && name.toLowerCase() === 'email') return true;
   return Object.hasOwn(config.fields, name) && config.fields[name]?.type === 'email';
 }
 
 /** The first address in a field of the visitor's address; a field called `email` goes before others. */
-export function emailOf(fields: readonly Field[], config: FormConfig): string | undefined {
+export function emailOf(fields: readonly Field[], config: Pick<FormConfig, 'fields'>): string | undefined {
   const addresses = fields.flatMap(([name, value]) => {
     if (!isEmailField(name, config)) return [];
     const found = valuesOf(value).map((text) => parseAddress(text.trim())?.address);

@@ -13,9 +13,11 @@ import { deleteOptIn } from '../store/form-options.ts';
 import { counterOf } from '../lib/ids.ts';
 import { UnmetError, type Store } from '../store/store.ts';
 import { deliveriesOfSubmission } from '../store/submission-list.ts';
+import type { Statement } from '../store/statement.ts';
 import {
   acceptLater,
   countSubmission,
+  findSubmission,
   keepSubmission,
   markSubmission,
   uncountSubmission,
@@ -23,6 +25,7 @@ import {
 import type { SubmissionRow } from '../store/tables.ts';
 import { findFormOf } from './find.ts';
 import { enqueueNotification } from './messages.ts';
+import type { Learning } from './spam/learning.ts';
 
 export interface ReleaseParts {
   readonly store: Store;
@@ -31,6 +34,8 @@ export interface ReleaseParts {
   readonly wake: () => void;
   readonly revisionOf: RevisionOf;
   readonly consent: Consent;
+  /** The spam filter learns from what owners decide. */
+  readonly learning: Pick<Learning, 'learn'>;
 }
 
 /** Who decides, under which configuration. */
@@ -77,7 +82,7 @@ export async function releaseSubmission(row: SubmissionRow, decision: Decision, 
     ...(isNotified ? [] : notify(row, form, { ...decision, now })),
     countSubmission({ form: counterOf({ tenant: row.tenant, id: row.form }), at: now }),
   ];
-  const changed = await done(store.write(unit));
+  const changed = await decide(row, false, { unit, parts });
   if (changed) {
     wake();
     if (row.environment !== 'test') void consent.ask({ tenant: form.tenant, addresses: form.to });
@@ -88,9 +93,14 @@ export async function releaseSubmission(row: SubmissionRow, decision: Decision, 
 /** Calls it spam: it counts no more, and what is still to be sent about it is cancelled. */
 export async function markAsSpam(
   row: SubmissionRow,
-  { store, clock, wake }: Pick<ReleaseParts, 'store' | 'clock' | 'wake'>,
+  parts: Pick<ReleaseParts, 'store' | 'clock' | 'wake' | 'learning'>,
 ): Promise<Decided> {
-  if (row.status === 'spam') return { kind: 'done', changed: false };
+  const { store, clock, wake } = parts;
+  if (row.status === 'spam') {
+    // The filter was right, and the owner says so: that is learned, once.
+    if (row.learned !== 'spam') await decide(row, true, { unit: [], parts });
+    return { kind: 'done', changed: false };
+  }
   const at = clock.now();
   const waiting = (await deliveriesOfSubmission(store, row.id)).filter(
     ({ state }) => state === 'queued' || state === 'deferred',
@@ -111,7 +121,7 @@ export async function markAsSpam(
       : []),
     recomputeDueAmong({ names: destinations }),
   ];
-  const changed = await done(store.write(unit));
+  const changed = await decide(row, true, { unit, parts });
   if (changed) wake();
   return { kind: 'done', changed };
 }
@@ -139,6 +149,26 @@ function notify(row: SubmissionRow, form: Form, { snapshot, environment, now }: 
 
 function about({ id, tenant, domain }: SubmissionRow, at: number) {
   return { tenant, at, submission: id, domain };
+}
+
+const MAX_ATTEMPTS = 5;
+
+/** Writes the decision, and what is learned from it; false where somebody else has decided meanwhile. */
+async function decide(
+  row: SubmissionRow,
+  isSpam: boolean,
+  { unit, parts }: { readonly unit: readonly Statement[]; readonly parts: Pick<ReleaseParts, 'store' | 'learning'> },
+): Promise<boolean> {
+  const { store, learning } = parts;
+  for (let attempt = 1; ; attempt++) {
+    const learned = await learning.learn(row, isSpam);
+    const isWritten = await done(store.write([...unit, ...learned.statements]));
+    if (isWritten) learned.committed();
+    if (isWritten || attempt === MAX_ATTEMPTS) return isWritten;
+    // Where the submission is as it was, another decision was learned at the same time: then that one counts as well.
+    const current = await findSubmission(store, row.id);
+    if (current === undefined || current.status !== row.status || current.learned !== row.learned) return false;
+  }
 }
 
 /** False where somebody else did it meanwhile. */

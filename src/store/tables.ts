@@ -23,6 +23,17 @@ export interface Tables {
     confirmed_at: number | null;
     created_at: number;
   };
+  /** What the owners of a project have taught the spam filter. */
+  spam_learned: {
+    tenant: string;
+    /** Its slug; empty for forms that the API made. */
+    project: string;
+    /** Compressed. */
+    weights: Uint8Array;
+    /** How many there were. */
+    decisions: number;
+    updated_at: number;
+  };
   projects: {
     id: string;
     tenant: string;
@@ -125,6 +136,8 @@ export interface Tables {
     environment: 'live' | 'test';
     /** What stays once its mail is delivered: its metadata, nothing, or (null) all of it. `dropped`: its metadata is left. */
     stored: 'metadata' | 'none' | 'dropped' | null;
+    /** What its owner has taught the spam filter by it; null where nothing. */
+    learned: 'spam' | 'ham' | null;
     /** When it was confirmed or released; null where it was accepted as it came, or is not accepted. */
     accepted_at: number | null;
     created_at: number;
@@ -579,6 +592,7 @@ export type DeliveryState =
 
 export type TenantRow = Tables['tenants'];
 export type ProjectRow = Tables['projects'];
+export type SpamLearnedRow = Tables['spam_learned'];
 export type RevisionRow = Tables['config_revisions'];
 export type DomainRow = Tables['domains'];
 export type DkimKeyRow = Tables['dkim_keys'];

@@ -12,7 +12,7 @@ domains:
       contact: { name: Contact form, to: owner@inbox.test, acknowledgment: { enabled: true } }
       quiet: { to: owner@inbox.test, spam_protection: { on_spam: silent } }
 `;
-/** Eight points by its markup: what DNS says of the address decides. */
+/** Nearly spam by its markup: what DNS says of the address decides. */
 const doubtful = { name: 'Kevin', message: 'See [url=x] please, it does not open.' };
 
 test('what looked like spam is kept with its reasons, and arrives once when it is released', async () => {

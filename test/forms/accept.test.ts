@@ -7,7 +7,7 @@ import { createMatching, checkSubmission } from '../../src/forms/check.ts';
 import type { SubmittedBody } from '../../src/forms/fields.ts';
 import { acceptSubmission, sweepAcknowledged, type Admitted } from '../../src/forms/accept.ts';
 import { createFileStore } from '../../src/forms/files.ts';
-import { checkForSpam } from '../../src/forms/spam/filter.ts';
+import { checkForSpam } from './spam-check.ts';
 import { silentLog } from '../../src/lib/log.ts';
 import { filesOf, readFile, findSubmission, submissionsOf } from '../../src/store/submissions.ts';
 import { UnmetError, StoreError } from '../../src/store/store.ts';

@@ -9,7 +9,7 @@ import { createMatching, checkSubmission } from '../../src/forms/check.ts';
 import type { SubmittedBody } from '../../src/forms/fields.ts';
 import { acceptSubmission, type Admitted } from '../../src/forms/accept.ts';
 import { createFileStore } from '../../src/forms/files.ts';
-import { checkForSpam } from '../../src/forms/spam/filter.ts';
+import { checkForSpam } from './spam-check.ts';
 import { type FormMail, createFormSource } from '../../src/forms/form-mail.ts';
 import { createKeyring } from '../../src/domains/dkim-keys.ts';
 import { translationOf } from '../../src/languages/languages.ts';

