@@ -50,6 +50,11 @@ export type Decided =
   | { readonly kind: 'done'; readonly changed: boolean }
   /** Nobody knows any more who is to get the mail. */
   | { readonly kind: 'form-gone' }
+  /** Only its metadata is left. */
+  | { readonly kind: 'content-gone' };
+
+export type Resent =
+  | Decided
   /** It was removed just now. */
   | { readonly kind: 'submission-gone' }
   /** No recipient of the form has agreed to get mail. */
@@ -57,9 +62,7 @@ export type Decided =
   /** It is spam as long as nobody releases it. */
   | { readonly kind: 'spam' }
   /** Its visitor has not confirmed it, and nobody released it. */
-  | { readonly kind: 'pending' }
-  /** Only its metadata is left. */
-  | { readonly kind: 'content-gone' };
+  | { readonly kind: 'pending' };
 
 /**
  * Accepts what was kept back: it counts, and its notification goes out, unless one did before. No acknowledgment: the
@@ -127,7 +130,7 @@ export async function markAsSpam(
 }
 
 /** Sends its notification once more, as a new message to whom the form names today. */
-export async function resendSubmission(row: SubmissionRow, decision: Decision, parts: ReleaseParts): Promise<Decided> {
+export async function resendSubmission(row: SubmissionRow, decision: Decision, parts: ReleaseParts): Promise<Resent> {
   if (row.status !== 'accepted') return { kind: row.status };
   if (row.stored === 'dropped') return { kind: 'content-gone' };
   const form = await formOfSubmission(row, decision.snapshot, parts);

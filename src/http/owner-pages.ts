@@ -235,9 +235,7 @@ const BUTTONS = {
 
 const REASONS = {
   'form-gone': 'owner.formGone',
-  'submission-gone': 'owner.gone',
-  unconfirmed: 'owner.formGone',
-  spam: 'owner.isSpam',
+  'content-gone': 'owner.gone',
 } as const satisfies Record<Exclude<Decided['kind'], 'done'>, MessageName>;
 
 function frame(title: string, content: Content, translation: Translation) {

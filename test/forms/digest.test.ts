@@ -37,6 +37,9 @@ const ROW: SubmissionRow = {
   spam_score: 10,
   spam_reasons: '[]',
   environment: 'live',
+  stored: null,
+  learned: null,
+  accepted_at: null,
   created_at: 1_767_225_600_000,
 };
 

@@ -165,6 +165,7 @@ const SUBMISSION: SubmissionRow = {
   fields: '[]',
   control: '{}',
   stored: null,
+  learned: null,
   accepted_at: null,
   ip: '192.0.2.7',
   user_agent: '',

@@ -206,6 +206,7 @@ describe('what was typed is given back by a refusal', () => {
         abort: () => Promise.resolve(),
       }),
       discard: () => Promise.resolve(),
+      scan: () => expect.fail(),
       sweep: () => Promise.resolve(),
     };
     const http = await startHttp({ forms: { contact: { uploads: {} } }, options: { files: failing } });

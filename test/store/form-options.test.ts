@@ -129,7 +129,7 @@ test('what is not to be stored is found when its mail has arrived, and its metad
   await settleAll(store, [ids.none, ids.metadata]);
   const file = { id: 'fil_1', submission: ids.metadata, position: 0, field: 'f', filename: 'a', content_type: 'b/c' };
   await store.write([
-    insertFile({ ...file, size: 3 }),
+    insertFile({ ...file, size: 3, unscanned: 0 }),
     insertFileChunk({ file: 'fil_1', seq: 0, bytes: Uint8Array.of(1, 2, 3), created_at: NOW }),
   ]);
   const found = await reducibleSubmissions(store, which);
@@ -209,7 +209,7 @@ test('a person is erased by every spelling of the address, and nobody else', asy
   const foreign = await submitted(store, { tenant: 'ten_b', fields: field('anna@gmail.com') });
   const file = { id: 'fil_1', submission: own[0] ?? '', position: 0, field: 'f', filename: 'a', content_type: 'b/c' };
   await store.write([
-    insertFile({ ...file, size: 1 }),
+    insertFile({ ...file, size: 1, unscanned: 0 }),
     insertFileChunk({ file: 'fil_1', seq: 0, bytes: Uint8Array.of(1), created_at: NOW }),
     ...mail({ tenant: 'ten_a', submission: own[0] ?? '', recipients: ['owner@inbox.test'] }),
     ...mail({ tenant: 'ten_a', kind: 'transactional', recipients: ['anna@gmail.com'] }),

@@ -39,6 +39,7 @@ function rowAt(minute: number, more: Partial<SubmissionRow> = {}): SubmissionRow
     fields: '[["name","Ana"]]',
     control: '{}',
     stored: null,
+    learned: null,
     accepted_at: null,
     ip: '192.0.2.7',
     user_agent: '',

@@ -21,6 +21,7 @@ const row = {
   fields: JSON.stringify([['name', 'A\0B \ud800 ☃']]),
   control: '{}',
   stored: null,
+  learned: null,
   accepted_at: null,
   ip: '192.0.2.7',
   user_agent: '',

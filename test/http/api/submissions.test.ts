@@ -83,6 +83,7 @@ function row(world: { clock: TestClock }, more: Partial<SubmissionRow> = {}): Su
     domain: 'example.com',
     revision: '',
     stored: null,
+    learned: null,
     accepted_at: null,
     fields: '[["name","Ana"]]',
     control: '{}',
