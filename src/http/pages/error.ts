@@ -128,7 +128,8 @@ function composed({ refusal, form, submitted, token, wait, translation }: ErrorP
   }));
   const words = visitorWords(refusal, translation);
   const refill = submitted && { config: form?.config ?? NO_RULES, submitted, errors, translation };
-  const again = refill && form !== undefined && isSendable(refusal, form) ? refilledForm({ ...refill, token }) : undefined;
+  const again =
+    refill && form !== undefined && isSendable(refusal, form) ? refilledForm({ ...refill, token }) : undefined;
   const entered = refill && again === undefined ? enteredText(refill) : undefined;
   const faults = inOrder(errors, again?.ids);
   const isAlone = faults.length === 1 && idOf(faults[0], again?.ids) === undefined;
