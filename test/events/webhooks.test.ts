@@ -58,9 +58,9 @@ describe('what happens is posted', () => {
       ['color', ['red', 'blue']],
       ['__proto__', 'x'],
     ] as const;
-    const file = { field: 'cv', filename: 'cv.pdf', content_type: 'application/pdf', unscanned: 0, size: 12 };
+    const file = { field: 'cv', filename: 'cv.pdf', content_type: 'application/pdf', size: 12 };
     const id = await world.submit({ form: 'example.com/contact', fields: JSON.stringify(fields) }, [
-      insertFile({ id: 'fil_1', submission: 'sub_1', position: 0, ...file }),
+      insertFile({ id: 'fil_1', submission: 'sub_1', position: 0, unscanned: 0, ...file }),
     ]);
     await world.turn();
     const data = world.seen[0]?.json.data;

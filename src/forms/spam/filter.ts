@@ -111,7 +111,8 @@ export function createSpamCheck({
     const blocked = blockedBy(blocklist, { text: text.text, ip: submission.ip });
     if (blocked !== undefined) reasons.push({ name: 'blocklist', score: CERTAIN, detail: blocked });
     const domain = text.email?.slice(text.email.lastIndexOf('@') + 1);
-    if (filters) {
+    // What is certain needs no other reason.
+    if (filters && reasons.length === 0) {
       const features = tools.extract(text);
       reasons.push(
         ...textReasons(text, features, learned),

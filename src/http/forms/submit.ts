@@ -168,12 +168,14 @@ export function createFormHandler(parts: SubmitParts): (formRequest: FormRequest
 
   /**
    * What the visitor typed, where a page is to give it back and nobody has read the body. Of a client that floods the server
-   * nothing more is read.
+   * nothing more is read, and one that waits to be asked for its body (`Expect`) is no browser.
    */
   async function readUnread(exchange: Exchange): Promise<SubmittedValues | undefined> {
     const { request, address, local } = exchange;
     const isFlood = !address.allowed && !local;
-    return isFlood || request.readableDidRead || !takesHtml(request.headers) ? undefined : readRefused(exchange, files);
+    const isWaiting = request.headers.expect !== undefined;
+    if (isFlood || isWaiting || request.readableDidRead || !takesHtml(request.headers)) return undefined;
+    return readRefused(exchange, files);
   }
 
   /** Why the key, which is known, may not be used here and now. The operator on the machine itself may everywhere. */
