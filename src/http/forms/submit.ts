@@ -208,9 +208,10 @@ export function createFormHandler(parts: SubmitParts): (formRequest: FormRequest
     const request = { exchange: formRequest.exchange, scope: `form:${counterOf(form)}`, hash: () => hashOfBody(body) };
     let taken: Accepted | 'refused' | undefined;
     const answer = await answerOnce(parts, request, async (stored) => {
-      const outcome = await take(post, (made) => stored(answerFor(post, made)));
+      let success: Answer | undefined;
+      const outcome = await take(post, (made) => stored((success = answerFor(post, made))));
       taken = 'id' in outcome ? outcome : 'refused';
-      return 'id' in outcome ? answerFor(post, outcome) : outcome;
+      return 'id' in outcome ? (success ?? answerFor(post, outcome)) : outcome;
     });
     if ('kind' in answer) return { answer: await drop(answer, post), isAccepted: false };
     if (taken === undefined) await files.discard(body.files);
