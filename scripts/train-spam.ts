@@ -28,7 +28,7 @@ const FORM = {
 
 const { values: options } = parseArgs({
   options: {
-    count: { type: 'string', default: '40000' },
+    count: { type: 'string', default: '60000' },
     seed: { type: 'string', default: '1' },
     measure: { type: 'string' },
     worst: { type: 'string', default: '0' },
