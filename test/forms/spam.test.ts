@@ -92,8 +92,10 @@ describe('script_mismatch', () => {
 describe('gibberish', () => {
   test.each([
     ['random letters in every field', { name: 'RfTbsYnKpWqz', message: 'hQvXrLmWzKpT' }, 50],
-    ['random letters in one', { name: 'Ana', message: 'hqvxrlmwzkptbq' }, 12],
-    ['random letters in small letters', { name: 'wqzpxkvbtj', message: 'hqvxrlmwzkptbq' }, 12],
+    ['random letters in one', { name: 'Ana', message: 'hqvxrlmwzkptbq' }, 24],
+    ['random letters in small letters', { name: 'wqzpxkvbtj', message: 'hqvxrlmwzkptbq' }, 24],
+    ['random letters and a word', { name: 'Ana', message: 'hqvxrlmwzkptbq hello wonderful' }, 0],
+    ['random letters and some words', { name: 'Ana', message: 'hqvxrlmwzkptbq qwzpxkvbtj hello all' }, 12],
     ['a code in a sentence', { name: 'Ana', message: 'My licence is XQZWVKJHTRPX and it does not work any more.' }, 0],
     ['Roman numerals', { message: 'MDCCCLXXXVIII' }, 0],
     ['another script', { message: 'ъъжщшцхфывкпрстмнбвг' }, 0],
@@ -101,6 +103,27 @@ describe('gibberish', () => {
     const found = verdictOf(values).reasons.find(({ name }) => name === 'gibberish');
     expect(found?.score ?? 0).toBe(points);
   });
+});
+
+test.each([
+  ["1' OR '1'='1", true],
+  ['<script>alert(1)</script>', true],
+  ['../../../../etc/passwd', true],
+  ['{{7*7}}', true],
+  ['1; SELECT PG_SLEEP(15)--', true],
+  ['Your log has a line with ../../../../etc/passwd since last night, should we be worried about that?', false],
+  ['<script src="https://a.example/widget.js"></script>', false],
+  ['The price is 3 or 4 * 2 euros', false],
+])('what a scanner leaves behind: %s', (message, expected) => {
+  expect(namesOf(verdictOf({ name: 'Ana', message })).includes('probe')).toBe(expected);
+});
+
+test.each([
+  [{ message: 'https://a.example/x' }, true],
+  [{ message: 'See https://a.example/x' }, false],
+  [{ website: 'https://a.example', message: 'Please call me.' }, false],
+])('a link and nothing else: %j', (values, expected) => {
+  expect(namesOf(verdictOf({ name: 'Ana', ...values })).includes('mostly_links')).toBe(expected);
 });
 
 test.each([

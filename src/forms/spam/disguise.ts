@@ -119,7 +119,7 @@ export function gibberishReasons(values: readonly Value[]): Reason[] {
     }
   }
   if (random === 0 || random < letters / 2) return [];
-  const score = isNothingElse(values) ? 50 : 12;
+  const score = isNothingElse(values) ? 50 : random > letters * 0.8 ? 24 : 12;
   return [{ name: 'gibberish', score, detail: `random letters: ${example}` }];
 }
 

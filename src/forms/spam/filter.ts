@@ -15,7 +15,7 @@ import { createTextFilter, type Model } from './model.ts';
 import type { Reason } from './reasons.ts';
 import type { Repetition } from './repetition.ts';
 import type { SpamServices } from './services.ts';
-import { headerReasons, linkReasons, repetitionReasons } from './structure.ts';
+import { headerReasons, linkReasons, probeReasons, repetitionReasons } from './structure.ts';
 import { readText, type Rules, type SpamInput, type Text } from './text.ts';
 import { visitReasons } from './visit.ts';
 
@@ -30,7 +30,7 @@ export interface SpamVerdict {
 export type SpamFilter = (form: Rules, submission: SpamInput) => SpamVerdict | Promise<SpamVerdict>;
 
 /** Spam from this probability on. */
-const SPAM_FROM = { normal: 0.79, strict: 0.5 } as const;
+const SPAM_FROM = { normal: 0.79, strict: 0.55 } as const;
 const CERTAIN = 100;
 
 export interface SpamFilterParts {
@@ -147,6 +147,7 @@ function contentReasons(form: Rules, text: Text, { words }: Features): Reason[] 
   return [
     ...linkReasons(text),
     ...headerReasons(text.values, text.text),
+    ...probeReasons(text.values),
     ...repetitionReasons(text, words),
     ...disguiseReasons(text.text, () => ownTexts(form), hasLinks),
     ...gibberishReasons(text.values),

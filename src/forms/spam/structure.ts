@@ -8,6 +8,7 @@ const BBCODE = /\[(?:url|link)=|\[url\][^[]{0,300}\[\/url/i;
 const ANCHOR = /<a\s[^<>]{0,40}?href/gi;
 /** Honest mail has as many now and then: products of an order, photographs. */
 const MANY_LINKS = 6;
+const MAX_BARE_LENGTH = 400;
 
 /** What the links of a submission say beside that there are some. */
 export function linkReasons({ values, text, links }: Text): Reason[] {
@@ -21,8 +22,22 @@ export function linkReasons({ values, text, links }: Text): Reason[] {
   }
   if (links.length >= 3 && links.reduce((sum, link) => sum + link.text.length, 0) > text.length / 2) {
     reasons.push({ name: 'mostly_links', score: 20, detail: 'little text beside the links' });
+  } else if (links.length > 0 && isNothingElse(values)) {
+    reasons.push({ name: 'mostly_links', score: 8, detail: 'a link and nothing else' });
   }
   return [...reasons, ...markupReasons(text), ...nameReasons(values)];
+}
+
+/** Whether what was written beside names and addresses has no word that is not of a link. */
+function isNothingElse(values: readonly Value[]): boolean {
+  return values.every(({ text, kind }) => kind !== 'words' || !/\p{L}{2}/u.test(withoutLinks(text)));
+}
+
+function withoutLinks(text: string): string {
+  if (text.length > MAX_BARE_LENGTH) return text;
+  let left = text;
+  for (const link of linksOf(text)) left = left.replace(link.text, ' ');
+  return left;
 }
 
 function markupReasons(text: string): Reason[] {
@@ -67,6 +82,26 @@ function lineReasons(text: string): Reason[] {
   if (!bcc && !mime) return [];
   const score = (bcc ? 15 : 0) + (mime ? 10 : 0) + (bcc && mime ? 35 : 0);
   return [{ name: 'header_lines', score, detail: bcc ? 'a Bcc line' : 'MIME headers' }];
+}
+
+/** What scanners send that look for weaknesses of a site. */
+const PROBE =
+  /<script>[^<]{0,20}(?:alert|prompt|confirm)\(|javascript:alert|\bon(?:error|load) ?= ?["']?(?:alert|prompt|confirm)|(?:\.\.[/\\]){2}|\/etc\/passwd|\bwin\.ini\b|\$\{jndi:|[{$]\{ ?\d+ ?\* ?\d+ ?\}|['"] ?\)? ?(?:or|and) ['"(]?\d+['"]? ?[=<>*]|\b(?:or|and) \d+\*\d+|\bpg_sleep\(|\bsleep\(\d|waitfor delay|\bunion (?:all )?select\b|extractvalue\(|%0d%0a|response\.write\(|xp_cmdshell|<!--#exec|<!ENTITY/i;
+const MAX_PROBE_LENGTH = 300;
+/** More of them are a message that quotes one. */
+const MAX_PROBE_WORDS = 8;
+
+/** What a scanner leaves behind. */
+export function probeReasons(values: readonly Value[]): Reason[] {
+  const found = values.find(
+    ({ text }) =>
+      text.length <= MAX_PROBE_LENGTH &&
+      PROBE.test(text) &&
+      (text.match(/\p{L}{3,}/gu)?.length ?? 0) <= MAX_PROBE_WORDS,
+  );
+  return found === undefined
+    ? []
+    : [{ name: 'probe', score: 25, detail: `an attack on the site in the field ${found.name.slice(0, 60)}` }];
 }
 
 /** So many words show whether a text is monotonous. */

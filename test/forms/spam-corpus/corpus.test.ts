@@ -1,11 +1,12 @@
+import { join } from 'node:path';
 import { describe, expect, test } from 'vitest';
 import { readCorpus } from './corpus.ts';
 
-const corpus = readCorpus();
+const corpus = readCorpus(join(import.meta.dirname, '../../../scripts/spam-corpus/written'));
 
-describe('the corpus on which the spam filter is measured', () => {
+describe('the written submissions on which the spam filter is trained', () => {
   test.each(['ham', 'spam'] as const)(
-    'has 1,000 submissions of %s in 14 languages, a third of them English',
+    'have 1,000 submissions of %s in 14 languages, a third of them English',
     (label) => {
       const submissions = corpus.filter((submission) => submission.label === label);
       expect(submissions.length).toBeGreaterThanOrEqual(1000);
@@ -17,7 +18,7 @@ describe('the corpus on which the spam filter is measured', () => {
     },
   );
 
-  test('has no submission twice', () => {
+  test('have no submission twice', () => {
     const texts = corpus.map(({ fields }) => JSON.stringify(fields));
     expect(new Set(texts).size).toBe(texts.length);
   });
