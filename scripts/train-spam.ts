@@ -10,14 +10,13 @@ import { brotliCompressSync, constants } from 'node:zlib';
 import { formSchema } from '../src/config/schema.ts';
 import { createSpamCheck, createTools, verdictOf } from '../src/forms/spam/filter.ts';
 import { MODEL_FILE, type Model } from '../src/forms/spam/model.ts';
-import { readExamples, type Author, type Example } from './spam-corpus/examples.ts';
+import { readExamples, type Example } from './spam-corpus/examples.ts';
 import { average, fit } from './spam-corpus/fit.ts';
 import { createRandom } from './spam-corpus/random.ts';
 
 /** Fitted one after the other, each in another order. */
 const MODELS = 3;
 const FOLDS = 5;
-const AUTHORS: readonly Author[] = ['kits', 'written', 'messages'];
 const FORM = {
   config: formSchema.parse({}),
   domain: 'site.example',
@@ -38,7 +37,8 @@ const { values: options } = parseArgs({
 const random = createRandom(Number(options.seed));
 const tools = createTools();
 const examples = readExamples(tools.extract, { seed: Number(options.seed), count: Number(options.count) });
-for (const author of AUTHORS) {
+const authors = [...new Set(examples.map(({ author }) => author))];
+for (const author of authors) {
   const own = examples.filter((example) => example.author === author);
   console.log(`${author}: ${own.length} submissions, ${own.filter(({ isSpam }) => isSpam).length} of them spam`);
 }
@@ -58,7 +58,7 @@ interface Scored {
 }
 
 function measureAuthors(): void {
-  for (const author of AUTHORS) {
+  for (const author of authors) {
     const own = examples.filter((example) => example.author === author);
     if (own.length === 0) continue;
     report(author, score(fitTo(examples.filter((example) => example.author !== author)), own));
@@ -75,7 +75,7 @@ function measureSources(): void {
       examples.filter(({ source }) => foldOf.get(source) === fold),
     );
   }).flat();
-  for (const author of AUTHORS) {
+  for (const author of authors) {
     report(
       author,
       scored.filter(({ example }) => example.author === author),

@@ -1,9 +1,9 @@
 /**
- * What the text filter is trained on, as its features: submissions of three authors, so that a model can be measured on the
- * texts of one that it was not fitted to. `kits` and `lines.txt` are by the first, `written` by the second, `messages` by
- * the third.
+ * What the text filter is trained on, as its features: submissions of several authors, so that a model can be measured on
+ * the texts of one that it was not fitted to. `kits` and `lines.txt` are by one, `messages` by another, and each folder of
+ * `written` by one more.
  */
-import { readFileSync } from 'node:fs';
+import { readdirSync, readFileSync } from 'node:fs';
 import { z } from 'zod';
 import { formSchema } from '../../src/config/schema.ts';
 import type { Extract, Features } from '../../src/forms/spam/features.ts';
@@ -20,7 +20,8 @@ const line = z.object({
 
 type Fields = readonly (readonly [string, string])[];
 
-export type Author = 'kits' | 'written' | 'messages';
+/** `kits`, `messages`, or a folder of `written`. */
+export type Author = string;
 
 export interface Example {
   readonly author: Author;
@@ -85,20 +86,25 @@ function readLines(): Draft[] {
   });
 }
 
+const WRITTEN = new URL('written/', import.meta.url);
+
 function readWritten(): Draft[] {
-  return LABEL.options.flatMap((label) =>
-    readFileSync(new URL(`written/${label}.jsonl`, import.meta.url), 'utf8')
-      .split('\n')
-      .filter((text) => text !== '')
-      .map((text) => {
-        const { source, ...submission } = line.parse(JSON.parse(text));
-        const concern = source.slice(source.indexOf('/') + 1);
-        return {
-          ...submission,
-          source: `written/${submission.language}/${concern}`,
-          author: 'written',
-          repeats: WRITTEN_REPEATS,
-        };
-      }),
-  );
+  const authors = readdirSync(WRITTEN, { withFileTypes: true }).filter((entry) => entry.isDirectory());
+  return authors.flatMap(({ name }) => LABEL.options.flatMap((label) => readWrittenBy(name, label)));
+}
+
+function readWrittenBy(author: Author, label: z.output<typeof LABEL>): Draft[] {
+  return readFileSync(new URL(`${author}/${label}.jsonl`, WRITTEN), 'utf8')
+    .split('\n')
+    .filter((text) => text !== '')
+    .map((text) => {
+      const { source, ...submission } = line.parse(JSON.parse(text));
+      const concern = source.slice(source.indexOf('/') + 1);
+      return {
+        ...submission,
+        source: `${author}/${submission.language}/${concern}`,
+        author,
+        repeats: WRITTEN_REPEATS,
+      };
+    });
 }
