@@ -1,4 +1,5 @@
 /** What every page of ours must be, judged in the browser as it stands there. */
+import axe from 'axe-core';
 import type { Page } from 'playwright-core';
 import { expect } from 'vitest';
 
@@ -153,4 +154,11 @@ export async function focused(page: Page): Promise<{ element: string; outlined: 
       outlined: outlineStyle !== 'none' && parseFloat(outlineWidth) >= 2,
     };
   })()`);
+}
+
+/** What axe-core finds against WCAG 2.2 AA and its best practices, in Chromium or Firefox: each rule with its elements. */
+export async function axeFaults(page: { evaluate(source: string): Promise<unknown> }): Promise<string[]> {
+  await page.evaluate(`${axe.source}; undefined`);
+  return (await page.evaluate(`axe.run(document, { resultTypes: ['violations'] }).then(({ violations }) =>
+    violations.map(({ id, help, nodes }) => id + ' (' + help + '): ' + nodes.map(({ html }) => html.slice(0, 160)).join(' | ')))`)) as string[];
 }

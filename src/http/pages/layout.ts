@@ -43,6 +43,7 @@ export function layout({ title, content, translation, brand = {}, ...more }: Lay
 <meta name="viewport" content="width=device-width, initial-scale=1">
 <meta name="color-scheme" content="light dark">
 <title>${title}${name !== undefined && ` – ${name}`}</title>
+<link rel="icon" href="data:,">
 <style>${new Html(rules)}</style>
 ${needsScript && html`<script src="/postern.js" defer></script>\n`}</head>
 <body>
@@ -56,7 +57,8 @@ ${requestId !== undefined && html`<footer>${say('form.reference', { id: requestI
   const policy = [
     "default-src 'none'",
     `style-src 'sha256-${hash}'`,
-    ...(logo === undefined ? [] : ['img-src data:']),
+    // A browser asks for /favicon.ico where a page names no icon, and Firefox reports that the policy forbids it.
+    'img-src data:',
     "base-uri 'none'",
     `form-action ${sources(formAction)}`,
     ...(needsScript ? ["script-src 'self'", "connect-src 'self'", 'worker-src blob:'] : []),
