@@ -16,8 +16,23 @@ const ATTACKS = [
 ];
 const ALL = ATTACKS.join(' ');
 
+/** The demo without the filter, which knows scripts for what they are. */
+const PROJECT = `
+project: { name: Demo, slug: demo, owner: owner@inbox.test }
+domains:
+  demo.test:
+    forms:
+      contact:
+        to: owner@inbox.test
+        required: [name, email, message]
+        fields: { name: { label: Your name }, message: { label: Your message } }
+        uploads: { enabled: true }
+        allow_localhost: true
+        spam_protection: { content_filter: false }
+`;
+
 test('a submission full of scripts is shown as it was written, and nothing of it runs', async () => {
-  const world = await startDevWorld();
+  const world = await startDevWorld(PROJECT);
   const { page, problems } = await openBrowser();
   const form = new FormData();
   form.set('name', ATTACKS[1] ?? '');

@@ -4,6 +4,7 @@
  */
 import { once } from 'node:events';
 import { createServer } from 'node:http';
+import { mkdir, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { chromium, type Browser, type BrowserContext, type BrowserContextOptions, type Page } from 'playwright-core';
 import { afterAll, onTestFinished } from 'vitest';
@@ -114,9 +115,14 @@ export interface DevWorld {
   readonly smtpPort: number;
 }
 
-/** `bin/postern dev`, ready. */
-export async function startDevWorld(): Promise<DevWorld> {
+/** `bin/postern dev`, ready; with this project in place of the demo. */
+export async function startDevWorld(project?: string): Promise<DevWorld> {
   const folder = await temporaryFolder();
+  if (project !== undefined) {
+    const projects = join(folder, 'data/config/projects');
+    await mkdir(projects, { recursive: true });
+    await writeFile(join(projects, 'demo.yml'), project);
+  }
   const port = await freePort();
   const child = await startChild(
     join(import.meta.dirname, '../../bin/postern'),
