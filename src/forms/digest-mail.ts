@@ -74,6 +74,7 @@ export function entryOf(submission: SubmissionRow, config: FormConfig | undefine
     sender: line(sender, MAX_SENDER_CHARACTERS),
     words: inert(texts.join(' · '), MAX_WORDS_CHARACTERS),
     reasons: readReasons(submission.spam_reasons)
+      .filter(({ score }) => score > 0)
       .slice(0, MAX_REASONS)
       .map(({ detail }) => inert(detail, MAX_REASON_CHARACTERS)),
   };
