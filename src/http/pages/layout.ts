@@ -93,6 +93,7 @@ body{margin:0;min-height:100vh;display:flex;flex-direction:column;align-items:ce
 .message{margin:1.75rem 0 0;padding:.6rem 0 0;border-top:1px solid var(--line)}
 @media (prefers-color-scheme:dark){.logo{padding:.3rem;border-radius:8px;background:#fff}}
 main{width:100%;max-width:38rem;padding:min(2.5rem,5vw);background:var(--card);border:1px solid var(--line);border-radius:14px;box-shadow:0 1px 2px rgb(0 0 0/.04),0 12px 32px rgb(0 0 0/.06)}
+input[type=checkbox]{flex:none;width:1.15em;height:1.15em;margin:0;translate:0 .15em}
 h1,label,legend,button,.button,.alert,.fault{hyphens:auto;hyphenate-limit-chars:14 5 5}
 h1{margin:0 0 .5rem;font-size:1.6rem;line-height:1.25;text-wrap:balance}
 h2{margin:2rem 0 .5rem;font-size:1.05rem}
