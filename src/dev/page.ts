@@ -58,7 +58,7 @@ ${new Html(`<style>${style}</style>`)}
 <body>
 <header class="bar">
 <a class="brand" href="/"><svg viewBox="0 0 24 24" aria-hidden="true"><path fill="currentColor" d="M4 22V11a8 8 0 0 1 16 0v11h-6v-9h-4v9z"/></svg>Postern</a>
-<span class="badge">dev world: no mail leaves this machine</span>
+<span class="badge whole">dev world: no mail leaves this machine</span>
 <nav aria-label="Pages">${link('/', 'Demo form', place === 'demo')}${link('/outbox', 'Outbox', place === 'outbox')}</nav>
 </header>
 <main${page.narrow === true && html` class="narrow"`}>
@@ -104,6 +104,7 @@ main.narrow{max-width:42rem}
 .mail .to{overflow:hidden;text-overflow:ellipsis;white-space:nowrap}
 .mail .marks{grid-column:3;grid-row:1/3;display:flex;flex-wrap:wrap;justify-content:flex-end;gap:.35rem;align-items:center}
 .badge{display:inline-flex;align-items:center;gap:.3rem;padding:.12rem .55rem;border-radius:999px;font-size:.78rem;font-weight:600;line-height:1.5;white-space:nowrap;color:var(--soft);box-shadow:inset 0 0 0 1px var(--line)}
+.badge.whole{white-space:normal}
 .badge.good{color:var(--good);box-shadow:inset 0 0 0 1px currentColor}
 .badge.bad{color:var(--bad);box-shadow:inset 0 0 0 1px currentColor}
 .empty{padding:2.5rem 0 1.5rem;text-align:center}
@@ -111,7 +112,7 @@ main.narrow{max-width:42rem}
 .facts{display:grid;grid-template-columns:max-content minmax(0,1fr);gap:.3rem 1.2rem;margin:1rem 0 0}
 .facts dt{color:var(--soft)}
 .facts dd{margin:0}
-.verdicts{display:grid;grid-template-columns:repeat(auto-fit,minmax(15rem,1fr));gap:.75rem;margin:1.4rem 0 0;padding:0;list-style:none}
+.verdicts{display:grid;grid-template-columns:repeat(auto-fit,minmax(min(15rem,100%),1fr));gap:.75rem;margin:1.4rem 0 0;padding:0;list-style:none}
 .verdicts li{padding:.75rem .9rem;border:1px solid var(--line);border-radius:10px;font-size:.88rem}
 .verdicts p{margin:.35rem 0 0;color:var(--soft)}
 .files{list-style:none;margin:1.4rem 0 0;padding:0;display:flex;flex-wrap:wrap;gap:.5rem}

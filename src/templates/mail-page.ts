@@ -13,7 +13,7 @@ const BREAKS = 'word-break:break-word;overflow-wrap:anywhere';
 const LABEL = `padding-bottom:3px;font-size:13px;line-height:18px;overflow-wrap:anywhere;${MUTED};${FONT}`;
 const VALUE = `font-size:16px;line-height:24px;${BREAKS};${TEXT};${FONT}`;
 const SMALL = `font-size:13px;line-height:20px;${BREAKS};${MUTED};${FONT}`;
-const TITLE = `font-size:22px;line-height:30px;font-weight:600;word-break:break-word;${TEXT};${FONT}`;
+const TITLE = `padding-bottom:4px;font-size:22px;line-height:30px;font-weight:600;word-break:break-word;${TEXT};${FONT}`;
 
 // Each takes HTML.
 
