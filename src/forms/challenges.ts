@@ -22,6 +22,7 @@ import {
   MINIMUM_AGE_SECONDS,
   newPageToken,
   openPageToken,
+  type PageToken,
   stateByTime,
   TOKEN_LIFE_MS,
   type TokenState,
@@ -62,6 +63,8 @@ export interface Challenges {
   issue(form: Form): Promise<PageChallenge>;
   /** A token alone, for a page of this server that shows the form again. */
   token(form: Pick<Form, 'id'>): string;
+  /** Whether a token came with a submission that a page got for the form, and lately; it is not used up. */
+  knows(form: Form, control: Control): Promise<boolean>;
   /** What came with a submission; it is used up. Rejects with StoreError where that cannot be written. */
   check(form: Form, visitor: Visitor): Promise<ChallengeOutcome>;
   /** Forgets what was used and has expired. */
@@ -101,11 +104,15 @@ export function createChallenges({ store, clock, log, secret, http }: ChallengeP
     return newPageToken(id, key, clock.now());
   }
 
+  async function opened(sent: string, form: Form): Promise<PageToken | undefined> {
+    const answer = parseAnswer(sent);
+    return openPageToken(answer === undefined ? sent : await provedToken(answer), form.id, key);
+  }
+
   /** What was sent for a token, which is used up. */
   async function use(sent: string, form: Form): Promise<TokenState> {
     if (sent === '') return 'missing';
-    const answer = parseAnswer(sent);
-    const known = openPageToken(answer === undefined ? sent : await provedToken(answer), form.id, key);
+    const known = await opened(sent, form);
     if (known === undefined) return 'forged';
     const state = stateByTime(known, clock.now());
     if (state === 'expired') return state;
@@ -152,6 +159,10 @@ export function createChallenges({ store, clock, log, secret, http }: ChallengeP
         expires: new Date(clock.now() + TOKEN_LIFE_MS),
       });
       return { ...issued, proof };
+    },
+    async knows(form, control) {
+      const known = await opened(sentToken(control), form);
+      return known !== undefined && stateByTime(known, clock.now()) !== 'expired';
     },
     async check(form, visitor) {
       const { challenge } = form.config.spam_protection;

@@ -9,6 +9,8 @@ import { visitReasons } from '../../src/forms/spam/visit.ts';
 import { readModel } from '../../src/forms/spam/model.ts';
 import type { HttpReply, HttpRequest } from '../../src/dns/guarded-fetch.ts';
 import { silentLog } from '../../src/lib/log.ts';
+import { findLearned } from '../../src/store/spam.ts';
+import { OPERATOR } from '../../src/store/tenants.ts';
 import { testClock } from '../harness/clock.ts';
 import { startHttp } from '../harness/http.ts';
 import { formOf, snapshotOf } from './world.ts';
@@ -28,8 +30,8 @@ describe('what owners decide', () => {
     });
     return {
       ...http,
-      async post(message: string) {
-        const body = new URLSearchParams({ name: 'Ana', email: 'ana@example.org', message });
+      async post(message: string, more: Record<string, string> = {}) {
+        const body = new URLSearchParams({ name: 'Ana', email: 'ana@example.org', message, ...more });
         const headers = { Accept: 'application/json' };
         return String((await http.request('/example.com/contact', { method: 'POST', body, headers })).json()['id']);
       },
@@ -56,6 +58,18 @@ describe('what owners decide', () => {
     expect(await statusOf(await post(OTHER))).toBe('accepted');
     await decide(second, 'ham');
     expect(await statusOf(await post(SIMILAR))).toBe('accepted');
+  });
+
+  test('is learned of what was caught anyway, once', async () => {
+    const { post, decide, statusOf, store } = await open();
+    const caught = await post(OFFER, { _gotcha: 'x' });
+    expect(await statusOf(caught)).toBe('spam');
+    await decide(caught, 'spam');
+    const learned = await findLearned(store, OPERATOR, 'example');
+    expect(learned).toMatchObject({ decisions: 1 });
+    await decide(caught, 'spam');
+    expect(await findLearned(store, OPERATOR, 'example')).toEqual(learned);
+    expect(await statusOf(await post(SIMILAR))).toBe('spam');
   });
 
   test('is in the database, where the next daemon finds it', async () => {

@@ -1,16 +1,41 @@
 /**
- * A clamd that speaks the protocol of clamd(8) as far as INSTREAM goes, over a real socket, because the real one has to
- * download its signatures. It finds the EICAR test file, which every scanner finds, and refuses a stream that is longer than
- * its limit, as clamd does. What it does beyond that is for the tests: to be silent, or to go away.
+ * Debian's clamd with one signature, that of the EICAR test file; and one of our own that speaks its protocol as far as
+ * INSTREAM goes and refuses a stream that is longer than its limit, as clamd does. What that does beyond is for the tests:
+ * to be silent, or to go away.
  */
 import { once } from 'node:events';
 import { createServer, type Socket } from 'node:net';
+import { access, mkdir, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { onTestFinished } from 'vitest';
+import { startChild, untilReady } from './child.ts';
+import { needPackage } from './debian.ts';
 import { temporaryFolder } from './store.ts';
 
 /** The test file of eicar.org, in two parts, so that no scanner finds it here. */
 export const EICAR = ['X5O!P%@AP[4\\PZX54(P^)7CC)7}$', 'EICAR-STANDARD-ANTIVIRUS-TEST-FILE!$H+H*'].join('');
+
+/** Starts Debian's clamd, which ends with the test. Resolves to its place, as `uploads.clamd` names it. */
+export async function startDebianClamd(): Promise<string> {
+  needPackage('/usr/sbin/clamd', 'clamav-daemon');
+  const folder = await temporaryFolder();
+  const signatures = join(folder, 'signatures');
+  const path = join(folder, 'clamd.ctl');
+  await mkdir(signatures);
+  // Its own are downloaded, which needs the net.
+  await writeFile(join(signatures, 'eicar.ndb'), `Eicar-Test:0:*:${Buffer.from(EICAR).toString('hex')}\n`);
+  const file = join(folder, 'clamd.conf');
+  await writeFile(file, `DatabaseDirectory ${signatures}\nLocalSocket ${path}\nForeground yes\nUser root\n`);
+  const child = await startChild('/usr/sbin/clamd', ['-c', file]);
+  onTestFinished(() => child.stop());
+  await untilReady(child, () =>
+    access(path).then(
+      () => true,
+      () => false,
+    ),
+  );
+  return `unix:${path}`;
+}
 
 export interface FakeClamd {
   /** As `uploads.clamd` names it. */

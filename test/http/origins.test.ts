@@ -1,5 +1,6 @@
 import { describe, expect, test } from 'vitest';
 import { OPERATOR } from '../../src/store/tenants.ts';
+import { testClock } from '../harness/clock.ts';
 import { startHttp, type TestHttp } from '../harness/http.ts';
 import { testKey } from '../harness/keys.ts';
 
@@ -122,6 +123,25 @@ describe('pages that may use the form', () => {
     }
     expect((await post(http, { Referer: 'https://example.com/x' }, '/example.com/strict')).status).toBe(200);
     expect((await post(http, { Origin: 'https://example.com' }, '/example.com/strict')).status).toBe(200);
+  });
+
+  test('a token that a page got for the form shows a page at strict, until it expires; one for another form does not', async () => {
+    const clock = testClock();
+    const http = await startHttp({ clock, forms: FORMS });
+    const tokenFor = async (path: string) => String((await http.request(`/challenge?form=${path}`)).json()['token']);
+
+    async function withToken(path: string): Promise<number> {
+      const body = new URLSearchParams({ message: 'Hello', _challenge: await tokenFor(path) });
+      clock.advance(5000);
+      const headers = { Accept: 'application/json', Origin: 'null' };
+      return (await http.request('/example.com/strict', { body, headers })).status;
+    }
+
+    expect(await withToken('/example.com/strict')).toBe(200);
+    expect(await withToken(ADDRESS)).toBe(403);
+    const body = new URLSearchParams({ message: 'Hello', _challenge: await tokenFor('/example.com/strict') });
+    clock.advance(25 * 3_600_000);
+    expect((await http.request('/example.com/strict', { body, headers: { Origin: 'null' } })).status).toBe(403);
   });
 
   test('this server’s own pages may: base_url, and on a bare machine the address that was called', async () => {

@@ -1,11 +1,8 @@
-/**
- * Uploads and the virus scanner, from the post to the mail. Debian's clamav-daemon starts only with signatures from the net,
- * so the peer is a stand-in that speaks its protocol over a real socket (test/harness/clamd.ts).
- */
+/** Uploads and the virus scanner, from the post to the mail. */
 import { simpleParser } from 'mailparser';
 import { expect, test } from 'vitest';
 import { startTestWorld, type TestWorld } from '../harness/daemon.ts';
-import { EICAR, startClamd } from '../harness/clamd.ts';
+import { EICAR, startClamd, startDebianClamd } from '../harness/clamd.ts';
 
 const HEADERS = { Origin: 'https://example.test', Accept: 'application/json' };
 
@@ -25,8 +22,7 @@ async function textOf(world: TestWorld): Promise<string> {
 }
 
 test('an infected file is refused by its name, and nothing of it is kept; a clean one arrives', async () => {
-  const clamd = await startClamd();
-  const world = await startTestWorld({ server: { uploads: { clamd: clamd.place } } });
+  const world = await startTestWorld({ server: { uploads: { clamd: await startDebianClamd() } } });
   // Longer than a piece, so that the beginning lies in the database while it is scanned.
   const refused = await post(world, `${'x'.repeat(300_000)}${EICAR}`);
   expect(refused.status).toBe(400);

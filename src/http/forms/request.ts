@@ -155,26 +155,11 @@ function audienceOf({ exchange, path, domain, form }: FormRequest): Audience {
   return { domain: broken ? name : undefined, origins: [], anyone: false, localhost: false };
 }
 
-/**
- * Refuses a post from a foreign page. One that does not show its page is refused at level `strict`, unless there is a page
- * all the same: `hasPageToken`, or the browser says so.
- */
-export function refuseOrigin(
-  exchange: Exchange,
-  { id, audience, config }: Form,
-  { hasPageToken = false }: { readonly hasPageToken?: boolean } = {},
-): Refusal | undefined {
-  const { origin, referer } = exchange.request.headers;
-  const page = origin === undefined ? referer : origin === 'null' ? undefined : origin;
-  const { domain, localhost } = audience;
-  if (page === undefined || page === '') {
-    const isLocal = localhost && origin === 'null';
-    const isKnown = hasPageToken || isLocal || isFromPage(exchange);
-    if (isKnown || config.spam_protection.level !== 'strict') return undefined;
-    return refuse('ORIGIN_NOT_ALLOWED', {
-      message: `The request shows no page that it comes from (${origin === 'null' ? 'Origin: null' : 'no Origin, Referer or Sec-Fetch-Site header'}), and the spam protection of the form ${id} is strict. ${FOR_DEVELOPMENT} Programs must send an API key; other pages belong in the form’s allowed_origins.`,
-    });
-  }
+/** Refuses a post from a foreign page. */
+export function refuseOrigin(exchange: Exchange, { id, audience }: Form): Refusal | undefined {
+  const page = shownPage(exchange);
+  if (page === undefined) return undefined;
+  const { domain } = audience;
   const asking = originOf(page);
   if (audience.anyone || mayUse(asking, exchange, audience)) return undefined;
   const own = domain === undefined ? '' : ` The form accepts submissions from pages of ${domain} and its subdomains.`;
@@ -188,6 +173,24 @@ export function refuseOrigin(
 
 const FOR_DEVELOPMENT =
   "To develop on your own computer, set allow_localhost: true for the form, send an API key of the environment test, or list the origin in the form's allowed_origins.";
+
+/**
+ * Refuses at level `strict` a post that shows no page, neither by its headers nor by the browser's word. A token of the page
+ * in its body shows one as well, which is for the caller to know.
+ */
+export function refuseHiddenPage(exchange: Exchange, { id, audience, config }: Form): Refusal | undefined {
+  if (config.spam_protection.level !== 'strict' || shownPage(exchange) !== undefined) return undefined;
+  const isNull = exchange.request.headers.origin === 'null';
+  if ((audience.localhost && isNull) || isFromPage(exchange)) return undefined;
+  return refuse('ORIGIN_NOT_ALLOWED', {
+    message: `The request shows no page that it comes from (${isNull ? 'Origin: null' : 'no Origin, Referer or Sec-Fetch-Site header'}), and the spam protection of the form ${id} is strict. ${FOR_DEVELOPMENT} Programs must send an API key; other pages belong in the form’s allowed_origins.`,
+  });
+}
+
+function shownPage({ request: { headers } }: Exchange): string | undefined {
+  const { origin = headers.referer } = headers;
+  return origin === 'null' || origin === '' ? undefined : origin;
+}
 
 /**
  * Whether a browser says that a page sent the request, though not which: its Referrer-Policy is `no-referrer` or

@@ -30,6 +30,7 @@ import {
   type FormRequest,
   type FormRequestParts,
   readableFor,
+  refuseHiddenPage,
   refuseOrigin,
   refuseUnserved,
   type RequestProgress,
@@ -55,7 +56,7 @@ import type { ServeParts } from '../api/serve.ts';
 export interface SubmitParts extends FormRequestParts, ServeParts {
   readonly limits: Pick<Limits, 'takeSubmission' | 'takePost'>;
   readonly files: FileStore;
-  readonly challenges: Pick<Challenges, 'check' | 'token'>;
+  readonly challenges: Pick<Challenges, 'check' | 'knows' | 'token'>;
   readonly spamFilter: SpamFilter;
   readonly accept: (submission: Admitted) => Promise<Accepted>;
   readonly freeSpace: FreeSpace;
@@ -145,6 +146,8 @@ export function createFormHandler(parts: SubmitParts): (formRequest: FormRequest
       if (freeSpace.below(exchange.snapshot.server.limits.free_disk)) return await drop(unavailable(), read);
       read ??= await receive(formRequest, form, progress);
       if (read.refusal !== undefined) return read.refusal;
+      const hidden = principal === undefined ? refuseHiddenPage(exchange, form) : undefined;
+      if (hidden !== undefined && !(await hasPageToken(form, read.body))) return await drop(hidden, read);
       const outcome = await processBody({ formRequest, progress, form, ip, body: read.body });
       ({ isAccepted } = outcome);
       return outcome.answer;
@@ -208,9 +211,10 @@ export function createFormHandler(parts: SubmitParts): (formRequest: FormRequest
     const request = { exchange: formRequest.exchange, scope: `form:${counterOf(form)}`, hash: () => hashOfBody(body) };
     let taken: Accepted | 'refused' | undefined;
     const answer = await answerOnce(parts, request, async (stored) => {
-      const outcome = await take(post, (made) => stored(answerFor(post, made)));
+      let success: Answer | undefined;
+      const outcome = await take(post, (made) => stored((success = answerFor(post, made))));
       taken = 'id' in outcome ? outcome : 'refused';
-      return 'id' in outcome ? answerFor(post, outcome) : outcome;
+      return 'id' in outcome ? (success ?? answerFor(post, outcome)) : outcome;
     });
     if ('kind' in answer) return { answer: await drop(answer, post), isAccepted: false };
     if (taken === undefined) await files.discard(body.files);
@@ -298,6 +302,10 @@ export function createFormHandler(parts: SubmitParts): (formRequest: FormRequest
       request: exchange.id,
     });
     return accepted;
+  }
+
+  async function hasPageToken(form: Form, { entries }: SubmittedBody): Promise<boolean> {
+    return challenges.knows(form, sortEntries(entries, form.config).control);
   }
 
   /** What the page proved of its visitor, or why that is not enough; nothing is asked of servers, which have a key. */
