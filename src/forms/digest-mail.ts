@@ -184,7 +184,7 @@ function rowsOf(digest: Digest): string[] {
     rows.push(row([valueText(links(all))]));
   }
   if (failed.length > 0) {
-    const items = failed.map((each) => valueText(escapeHtml(failureOf(each, translation))));
+    const items = failed.map((each) => bodyText(escapeHtml(failureOf(each, translation))));
     rows.push(row([labelText(escapeHtml(say('digest.failed'))), ...items]));
   }
   return [...rows, lastRow([smallText(escapeHtml(why(digest)))])];

@@ -105,6 +105,7 @@ describe('a form with data-postern', () => {
     await send(page);
     await stateOf(page, 'failed');
     expect(await axeFaults(page, 'part')).toEqual([]);
+    expect(await page.evaluate(`document.querySelector('progress').value`)).toBe(0);
     const name = page.getByLabel('Name');
     const email = page.getByLabel('Email');
     expect(await page.evaluate('document.activeElement.name')).toBe('name');

@@ -267,7 +267,7 @@ test.each(TEXTS)('what is mailed, and the pages behind its links: $language', as
 
   await send('/example.test/join', input('email', 'ana@inbox.test') + textarea('message', message));
   await check();
-  const [join] = (await world.caught(3)).list().filter((mail) => !mails.includes(mail));
+  const join = (await world.caught(3)).list().find((mail) => !mails.includes(mail));
   if (join === undefined) throw new Error('nothing was caught');
   const { html, text = '' } = await simpleParser(await world.mx.mails.source(join));
   await showMail(page, html);
