@@ -166,8 +166,9 @@ function quantised(words: Float32Array, weights: Float32Array, bias: number): Mo
 function average(models: readonly Model[]): Model {
   const [first] = models;
   if (first === undefined) throw new Error('There is no model.');
-  const mean = (valueOf: (model: Model) => number) =>
-    models.reduce((sum, model) => sum + valueOf(model), 0) / models.length;
+  function mean(valueOf: (model: Model) => number): number {
+    return models.reduce((sum, model) => sum + valueOf(model), 0) / models.length;
+  }
   return {
     scale: first.scale,
     bias: mean(({ bias }) => bias),
@@ -205,12 +206,13 @@ function crossValidate(folds: number): void {
     bySource.set(`${example.isSpam ? 'spam' : 'ham'} ${example.source}`, [...list, points]);
   }
   const means = [...bySource].map(([name, odds]) => [name, odds.reduce((a, b) => a + b, 0) / odds.length] as const);
-  const worst = (kind: string, sign: number) =>
-    means
+  function worst(kind: string, sign: number): string[] {
+    return means
       .filter(([name]) => name.startsWith(kind))
       .sort((a, b) => sign * (b[1] - a[1]))
       .slice(0, 12)
       .map(([name, mean]) => `${name} ${mean.toFixed(1)}`);
+  }
   console.log(`honest sources that look most like spam: ${worst('ham', 1).join(', ')}`);
   console.log(`spam that looks most honest: ${worst('spam', -1).join(', ')}`);
 }
