@@ -82,7 +82,7 @@ function hashOf(text: string): string {
 const DEV_STYLE = `
 body{padding:0 1rem 2.5rem}
 .bar{width:100%;max-width:66rem;display:flex;flex-wrap:wrap;align-items:center;gap:.4rem 1.4rem;padding:1.1rem 0}
-.brand{display:inline-flex;align-items:center;gap:.55rem;font-weight:700;font-size:1.05rem;color:inherit;text-decoration:none}
+.brand{width:auto;margin:0;display:inline-flex;align-items:center;gap:.55rem;font-weight:700;font-size:1.05rem;color:inherit;text-decoration:none}
 .brand svg{width:1.5rem;height:1.5rem;color:var(--accent)}
 .bar nav{display:flex;gap:.3rem;margin-left:auto}
 .bar nav a{padding:.4rem .85rem;border-radius:999px;color:var(--soft);text-decoration:none;font-weight:600;font-size:.93rem}
@@ -132,7 +132,7 @@ table.headers th,table.headers td{padding:.35rem .75rem .35rem 0;border-top:1px 
 table.headers th{white-space:nowrap;color:var(--soft);font-weight:600}
 .two{display:grid;grid-template-columns:1fr 1fr;gap:0 1rem}
 .buttons{display:flex;flex-wrap:wrap;gap:.6rem;align-items:center}
-.quiet{background:none;color:var(--accent);box-shadow:inset 0 0 0 1.5px var(--accent)}
+button.quiet{border-color:transparent;background:none;color:var(--accent);box-shadow:inset 0 0 0 1.5px var(--accent)}
 output{display:block}
 output:not(:empty){margin:1.25rem 0 0;padding:.8rem 1rem;border:1px solid var(--line);border-left-width:5px;border-radius:8px;white-space:pre-line}
 output[data-kind=good]{border-color:var(--good)}
