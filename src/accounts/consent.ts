@@ -9,6 +9,7 @@
 import { createHash, randomBytes } from 'node:crypto';
 import { baseUrlOf } from '../config/schema-server.ts';
 import type { ServerConfig } from '../config/schema.ts';
+import type { Form } from '../config/snapshot.ts';
 import type { Clock } from '../lib/clock.ts';
 import type { Statement } from '../store/statement.ts';
 import { type Store, writeIfMet } from '../store/store.ts';
@@ -42,6 +43,8 @@ export interface Words {
 export interface Confirmable {
   /** Of the page; the reader's where nothing says it. */
   readonly language?: Language | undefined;
+  /** Whose theme the page has; the server's own where it is about no form. */
+  readonly form?: Form | undefined;
   readonly question: Words & { readonly button: Localized };
   readonly done: Words;
   readonly isDone: boolean;

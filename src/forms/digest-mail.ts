@@ -74,6 +74,7 @@ export function entryOf(submission: SubmissionRow, config: FormConfig | undefine
     sender: line(sender, MAX_SENDER_CHARACTERS),
     words: inert(texts.join(' · '), MAX_WORDS_CHARACTERS),
     reasons: readReasons(submission.spam_reasons)
+      .filter(({ score }) => score > 0)
       .slice(0, MAX_REASONS)
       .map(({ detail }) => inert(detail, MAX_REASON_CHARACTERS)),
   };
@@ -183,7 +184,7 @@ function rowsOf(digest: Digest): string[] {
     rows.push(row([valueText(links(all))]));
   }
   if (failed.length > 0) {
-    const items = failed.map((each) => valueText(escapeHtml(failureOf(each, translation))));
+    const items = failed.map((each) => bodyText(escapeHtml(failureOf(each, translation))));
     rows.push(row([labelText(escapeHtml(say('digest.failed'))), ...items]));
   }
   return [...rows, lastRow([smallText(escapeHtml(why(digest)))])];

@@ -8,7 +8,7 @@ import type { Revision, RevisionOf } from '../accounts/projects.ts';
 import { labelOf } from '../config/snapshot.ts';
 import { formSchema, type FormConfig, type ServerConfig } from '../config/schema.ts';
 import { needsSmtpUtf8, type Mailbox } from '../lib/addresses.ts';
-import { escapeHtml, html } from '../lib/html.ts';
+import { escapeHtml } from '../lib/html.ts';
 import { translationOf, type Translation } from '../languages/languages.ts';
 import type { Log } from '../lib/log.ts';
 import { Recent } from '../lib/lru.ts';
@@ -23,6 +23,7 @@ import type { Store } from '../store/store.ts';
 import type { FileRow, MessageRow, SubmissionRow } from '../store/tables.ts';
 import type { Builtin } from '../templates/builtin.ts';
 import { builtinTemplates, isBuiltin, oneLine } from '../templates/engine.ts';
+import { bodyText, buttonLink, firstRow, lastRow, mailPage, smallText, titleText } from '../templates/mail-page.ts';
 import { builtinSender, builtinSubject, visitorName, visitorSubject } from '../templates/visitor.ts';
 import type { ProjectTemplates, RenderedPart, Renderer, RenderPart } from '../templates/render.ts';
 import type { Rendered, TemplateType, Variables } from '../templates/template.ts';
@@ -267,7 +268,7 @@ async function acknowledgment(mail: FormMail, { to, replyTo }: AcknowledgmentSou
 /** The mail with the link that confirms a submission. Nothing in it but the address is the visitor's. */
 function confirmation(mail: FormMail, { to, link }: ConfirmationSource): Mail {
   const { form, submission, translation } = mail;
-  const { say, language, direction } = translation;
+  const { say } = translation;
   const name = plainName(form);
   const names = { form: form.name, site: submission.domain };
   const [heading, text, ignore] = [say('optin.question', names), say('optin.mail', names), say('optin.ignore', names)];
@@ -278,14 +279,14 @@ function confirmation(mail: FormMail, { to, link }: ConfirmationSource): Mail {
     to: [{ address: to }],
     subject: firstLine([say('optin.subject', names)], heading),
     text: `${text}\n\n${button}: ${link}\n\n${ignore}\n`,
-    html: html`<!doctype html>
-<html lang="${language}" dir="${direction}"><head><meta charset="utf-8"><meta name="color-scheme" content="light dark"><title>${heading}</title></head>
-<body style="margin:0;padding:24px;font-family:system-ui,-apple-system,'Segoe UI',Roboto,sans-serif;font-size:16px;line-height:1.5">
-<p>${text}</p>
-<p style="margin:24px 0"><a href="${link}" style="display:inline-block;padding:12px 24px;border-radius:6px;background:#1d4ed8;color:#ffffff;text-decoration:none">${button}</a></p>
-<p style="font-size:14px">${ignore}</p>
-</body></html>
-`.text,
+    html: mailPage(
+      heading,
+      [
+        firstRow([titleText(escapeHtml(heading)), bodyText(escapeHtml(text)), buttonLink(link, escapeHtml(button))]),
+        lastRow([smallText(escapeHtml(ignore))]),
+      ],
+      translation,
+    ),
     headers: AUTOMATIC_REPLY,
   };
 }

@@ -74,6 +74,7 @@ export function optInConfirmation(parts: OptInParts): ConfirmKind {
     if (visitor === undefined) return undefined;
     const confirmable: Confirmable = {
       language: form.config.theme?.language,
+      form,
       ...refusal(
         { address: visitor, isRefused: await isRefused(store, visitor) },
         { ...parts, release: parts.consent.release },

@@ -9,6 +9,7 @@ import { suppress } from '../store/suppressions.ts';
 import { openUnsubscribeToken } from '../transactional/unsubscribe.ts';
 import { type Answer, page } from './answer.ts';
 import { type Exchange, translationFor } from './context.ts';
+import { type Brand, brandOf } from './pages/brand.ts';
 import { layout, mark, type Page } from './pages/layout.ts';
 
 export interface LinkParts {
@@ -43,10 +44,11 @@ export function createConfirm(parts: LinkParts): LinkHandler {
 
 function stateOf(found: Confirmable, exchange: Exchange): Page {
   const translation = found.language === undefined ? translationFor(exchange) : translationOf(found.language);
-  if (found.isRefused) return confirmedPage(found.refused, { translation });
+  const brand = found.form && brandOf(found.form);
+  if (found.isRefused) return confirmedPage(found.refused, { translation, brand });
   return found.isDone
-    ? confirmedPage(found.done, { translation, refusable: true })
-    : confirmPage(found.question, { translation, refusable: true });
+    ? confirmedPage(found.done, { translation, brand, refusable: true })
+    : confirmPage(found.question, { translation, brand, refusable: true });
 }
 
 /** `/unsubscribe/{token}`: GET shows a button, POST unsubscribes at once, without a redirect (RFC 8058 §3.2). */
@@ -75,17 +77,19 @@ const NEVER = 'never';
 
 interface ConfirmOptions {
   readonly translation: Translation;
+  readonly brand?: Brand | undefined;
   /** Whether the page offers never to be mailed again. */
   readonly refusable?: boolean;
 }
 
 /** Asks; its forms post to its own address. */
 function confirmPage({ heading, text, button }: Confirmable['question'], options: ConfirmOptions): Page {
-  const { translation } = options;
+  const { translation, brand } = options;
   const title = localized(heading, translation);
   return layout({
     title,
     translation,
+    brand,
     formAction: ["'self'"],
     content: html`<h1>${title}</h1>
 ${paragraphs(text, translation)}<form method="post">
@@ -95,11 +99,12 @@ ${paragraphs(text, translation)}<form method="post">
 }
 
 function confirmedPage({ heading, text }: Words, options: ConfirmOptions): Page {
-  const { translation } = options;
+  const { translation, brand } = options;
   const title = localized(heading, translation);
   return layout({
     title,
     translation,
+    brand,
     ...(options.refusable === true && { formAction: ["'self'"] }),
     content: html`${mark('good')}\n<h1>${title}</h1>\n${paragraphs(text, translation)}${refusalForm(options)}`,
   });

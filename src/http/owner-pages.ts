@@ -245,7 +245,7 @@ function frame(title: string, content: Content, translation: Translation) {
 const STYLE = `
 @media (min-width:30.1rem){dl.record{grid-template-columns:minmax(0,auto) minmax(60%,1fr)}}
 dl.record dd{white-space:pre-wrap}
-a.quiet{background:none;color:inherit;border:1px solid var(--line)}
+a.quiet{background:none;color:inherit;border-color:var(--edge)}
 .actions{display:flex;flex-wrap:wrap;gap:.75rem}
 .notice{margin:1.25rem 0 0;padding:.8rem 1rem;border:1px solid var(--line);border-radius:8px}
 .notice ul{margin:.35rem 0 0;padding-inline-start:1.2rem}
@@ -275,8 +275,11 @@ function invalidPage(exchange: Exchange, reason: 'owner.expired' | 'owner.gone')
   return page(frame(title, content, translation), 404);
 }
 
+/** The signs of spam: there are none where the owner decided, and those of honesty would confuse. */
 function spamNotice(row: SubmissionRow, { say }: Translation): Content {
-  const reasons = readReasons(row.spam_reasons).slice(0, MAX_REASONS);
+  const reasons = readReasons(row.spam_reasons)
+    .filter(({ score }) => score > 0)
+    .slice(0, MAX_REASONS);
   return html`<div class="notice">\n<p>${say('owner.isSpam')}</p>
 ${reasons.length > 0 && html`<ul>${reasons.map(({ detail }) => html`<li>${detail}</li>`)}</ul>`}
 </div>\n`;
@@ -295,11 +298,17 @@ function cut(fields: readonly ShownField[]): ShownField[] {
   }));
 }
 
+/** Characters of what is taken for a line. */
+const MAX_LINE = 80;
+
 function fieldList(fields: readonly ShownField[]): Content {
   if (fields.length === 0) return '';
   const rows = fields.map(({ label, value, link }) => {
     const shown = link === undefined ? value : html`<a href="${link}">${value}</a>`;
-    return html`<dt>${label}</dt><dd dir="auto">${shown}</dd>\n`;
+    // A line stands under or beside its label; a text begins where its own language does.
+    return value.includes('\n') || value.length > MAX_LINE
+      ? html`<dt>${label}</dt><dd dir="auto">${shown}</dd>\n`
+      : html`<dt>${label}</dt><dd><bdi>${shown}</bdi></dd>\n`;
   });
   return html`<dl class="record">\n${rows}</dl>\n`;
 }

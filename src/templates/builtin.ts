@@ -93,7 +93,7 @@ function textOf(variables: Variables, translation: Translation): string {
 function rowsOf(variables: Variables, translation: Translation): string[] {
   const { say, size } = translation;
   const files = listOf(variables, 'files').map(
-    (file) => `${shown(file, 'filename')} ${muted(`(${size(Number(file['size']))})`)}`,
+    (file) => `<span dir="auto">${shown(file, 'filename')}</span> ${muted(`(${size(Number(file['size']))})`)}`,
   );
   const source = sourceOf(variables, translation).map(escapeHtml).join('<br>');
   const actions = actionsOf(variables, translation).map(({ words, url }) => link(url, escapeHtml(words)));

@@ -13,12 +13,12 @@ const BREAKS = 'word-break:break-word;overflow-wrap:anywhere';
 const LABEL = `padding-bottom:3px;font-size:13px;line-height:18px;overflow-wrap:anywhere;${MUTED};${FONT}`;
 const VALUE = `font-size:16px;line-height:24px;${BREAKS};${TEXT};${FONT}`;
 const SMALL = `font-size:13px;line-height:20px;${BREAKS};${MUTED};${FONT}`;
-const TITLE = `font-size:22px;line-height:30px;font-weight:600;word-break:break-word;${TEXT};${FONT}`;
+const TITLE = `padding-bottom:4px;font-size:22px;line-height:30px;font-weight:600;word-break:break-word;${TEXT};${FONT}`;
 
 // Each takes HTML.
 
 export function titleText(content: string): string {
-  return `<div class="text" dir="auto" style="${TITLE}">${content}</div>`;
+  return written('text', TITLE, content);
 }
 
 export function labelText(content: string): string {
@@ -27,7 +27,16 @@ export function labelText(content: string): string {
 
 /** What somebody wrote, in whatever direction that is read. */
 export function valueText(content: string): string {
-  return `<div class="text" dir="auto" style="${VALUE}">${content}</div>`;
+  return written('text', VALUE, content);
+}
+
+/** A line or so stands under its label; a text begins where its own language does. */
+function written(classes: string, style: string, content: string): string {
+  const LINE_LENGTH = 80;
+  const isLine = !content.includes('<br') && content.replaceAll(/<[^>]*>/g, '').length <= LINE_LENGTH;
+  return isLine
+    ? `<div class="${classes}" style="${style}"><span dir="auto">${content}</span></div>`
+    : `<div class="${classes}" dir="auto" style="${style}">${content}</div>`;
 }
 
 /** A paragraph in words of ours. */
@@ -48,10 +57,14 @@ export function link(url: string, content: string): string {
   return `<a class="link" href="${escapeHtml(url)}" style="${LINK};text-decoration:underline">${content}</a>`;
 }
 
-/** Links that stand beside one another. */
+/** A link that is the one thing to do. */
+export function buttonLink(url: string, content: string): string {
+  return `<div style="padding:20px 0 6px"><a href="${escapeHtml(url)}" style="display:inline-block;padding:12px 24px;border-radius:8px;background-color:#2456d6;color:#ffffff;font-size:16px;line-height:24px;font-weight:600;text-decoration:none;${FONT}">${content}</a></div>`;
+}
+
+/** Links that stand beside one another, or below where there is no room: with a gap that leaves nothing at the end of a line. */
 export function links(all: readonly string[]): string {
-  const whole = all.map((one) => `<span style="display:inline-block">${one}</span>`);
-  return whole.join(` <span class="muted" style="${MUTED}">&nbsp;·&nbsp;</span> `);
+  return all.map((one) => `<span style="display:inline-block;padding:4px 0">${one}</span>`).join('&emsp; ');
 }
 
 /** The first row of a mail. */

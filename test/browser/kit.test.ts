@@ -3,6 +3,7 @@ import type { Page } from 'playwright-core';
 import { describe, expect, test } from 'vitest';
 import { startSite, useBrowser, type Visitor } from '../harness/browser.ts';
 import { startTestWorld, type TestWorld } from '../harness/daemon.ts';
+import { axeFaults } from './page-rules.ts';
 
 const openBrowser = useBrowser();
 
@@ -86,6 +87,7 @@ describe('a form with data-postern', () => {
     expect(await button.isDisabled()).toBe(true);
     await stateOf(page, 'sent');
     expect(await page.getByRole('status').innerText()).toBe('Your message has been sent.');
+    expect(await axeFaults(page, 'part')).toEqual([]);
     expect(await page.evaluate('document.activeElement.getAttribute("role")')).toBe('status');
     expect(page.url()).toBe(address);
     expect(await page.getByLabel('Name').inputValue()).toBe('');
@@ -102,6 +104,8 @@ describe('a form with data-postern', () => {
     await page.getByLabel('Other').check();
     await send(page);
     await stateOf(page, 'failed');
+    expect(await axeFaults(page, 'part')).toEqual([]);
+    expect(await page.evaluate(`document.querySelector('progress').value`)).toBe(0);
     const name = page.getByLabel('Name');
     const email = page.getByLabel('Email');
     expect(await page.evaluate('document.activeElement.name')).toBe('name');

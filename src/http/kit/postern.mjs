@@ -79,6 +79,7 @@ function finish(form, state, answer) {
   if (errors.some(({ field }) => field)) state.key = undefined;
   else if (isSent || answer?.code < 500) forget(state);
   if (isSent) HTMLFormElement.prototype.reset.call(form);
+  else for (const bar of form.querySelectorAll('progress')) bar.value = 0;
   form.dataset.postern = isSent ? 'sent' : 'failed';
   const event = new CustomEvent(isSent ? 'postern:success' : 'postern:error', {
     bubbles: true,

@@ -68,15 +68,18 @@ export function errorPage(given: ErrorPage): Page {
   const { refusal, form, requestId, ancestors, frame, translation } = given;
   const { alert, advice, again, entered, detail } = composed(given);
   const heading = translation.say(HEADINGS[refusal.code] ?? 'heading.notSent');
+  const brand = form && brandOf(form);
+  // A form without a name has that of its key, which says nothing to a visitor.
+  const named = form?.config.name === brand?.name ? undefined : form?.config.name;
   const content = html`${mark('bad')}
 <h1>${heading}</h1>
-${form !== undefined && html`<p class="soft">${form.name}</p>\n`}${alert}
+${named !== undefined && html`<p class="soft">${named}</p>\n`}${alert}
 ${advice}
 ${again && html`<form${formAttributes(given, again)} novalidate>\n${again.content}\n</form>`}${entered}${detail}`;
   return layout({
     title: translation.say('heading.error', { heading }),
     translation,
-    brand: form && brandOf(form),
+    brand,
     requestId,
     formAction: again && given.formAction,
     needsScript: again && needsScript(form),

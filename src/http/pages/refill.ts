@@ -91,7 +91,7 @@ export function enteredText({ config, submitted, translation }: Omit<Refill, 'er
   if (fields.length === 0) return undefined;
   const entered = fields.map(({ label, values }) => {
     const lines = values.join('\n').split(/\r\n|\r|\n/);
-    return html`<p><strong>${label}</strong>${lines.map((line) => html`<br>${line}`)}</p>\n`;
+    return html`<p><strong>${label}</strong>${lines.map((line) => html`<br><bdi>${line}</bdi>`)}</p>\n`;
   });
   return html`<h2>${translation.say('form.entered')}</h2>\n${entered}`;
 }
@@ -261,11 +261,18 @@ function controlHtml({ name, id, values, files, rule, control }: Field, describe
     return html`<select id="${id}" name="${name}"${described}>${list}</select>`;
   }
   return html`${[chosen, ...others].map((value, i) => {
-    const attributes = html` id="${id}${i > 0 && `-${i + 1}`}" name="${name}"${described}`;
+    const attributes = html` id="${id}${i > 0 && `-${i + 1}`}" name="${name}" dir="auto"${described}`;
     // The parser drops the first line end in it: without ours it would be the visitor's.
-    if (control === 'textarea') return html`<textarea rows="6"${attributes}>\n${value}</textarea>`;
+    if (control === 'textarea') return html`<textarea rows="${rowsFor(value)}"${attributes}>\n${value}</textarea>`;
     return html`<input ${inputType(rule?.type ?? (name === 'email' ? 'email' : 'text'))} value="${value}"${attributes}>`;
   })}`;
+}
+
+/** As many as the text needs on a phone, within reason. */
+function rowsFor(value: string): number {
+  const LETTERS = 40;
+  const lines = value.split('\n').reduce((sum, line) => sum + Math.max(1, Math.ceil(line.length / LETTERS)), 0);
+  return Math.min(16, Math.max(6, lines));
 }
 
 /** Types whose input would drop what it cannot read (number, date) stay text, or the visitor's words would be lost. */
