@@ -5,9 +5,9 @@ import { z } from 'zod';
 
 const submissionSchema = z.strictObject({
   label: z.enum(['ham', 'spam']),
-  /** The language of the text, as a BCP 47 tag: not always that of the form. */
-  language: z.string().regex(/^[a-z]{2}$/),
-  /** How the text was made, and the sender's concern: `written/clinic`, `recombined/casino`. */
+  /** The language of the text, as a BCP 47 tag (`und` for none): not always that of the form. */
+  language: z.string().regex(/^[a-z]{2,3}$/),
+  /** The sender's concern. */
   source: z.string().min(1),
   /** In the form's order, with the form's own names. */
   fields: z.array(z.tuple([z.string().min(1), z.string()])).min(1),
