@@ -244,9 +244,18 @@ describe('at level normal', () => {
 });
 
 test('strict catches what normal lets pass, and nothing that shows no sign at all', () => {
-  const pitch = { ...person, message: 'We sell garden furniture and would like to send you our price list.' };
-  expect(verdictOf(pitch).verdict).toBe('accept');
-  expect(verdictOf(pitch, { level: 'strict' }).verdict).toBe('spam');
+  const pitches = [
+    'We sell garden furniture and would like to send you our price list.',
+    'We sell good solar panels at a low price.',
+    'Our workshop makes wooden toys. Would you sell them?',
+    'We deliver fresh fruit to offices. Are you interested?',
+    'We have an offer for your shop, call us about it.',
+  ];
+  const verdicts = pitches.map((message) =>
+    (['normal', 'strict'] as const).map((level) => verdictOf({ ...person, message }, { level }).verdict).join(' '),
+  );
+  expect(verdicts).toContain('accept spam');
+  expect(verdicts).not.toContain('spam accept');
   for (const [, values] of HONEST.slice(0, 8)) expect(verdictOf(values, { level: 'strict' }).verdict).toBe('accept');
 });
 
