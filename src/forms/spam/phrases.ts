@@ -7,6 +7,7 @@ import { readFileSync } from 'node:fs';
 
 export interface Phrase {
   readonly kind: string;
+  /** To be read: `page … of google`. */
   readonly text: string;
 }
 
@@ -33,7 +34,8 @@ export function readPhrases(wordsOf: (text: string) => readonly number[]): Phras
         key = next(key, word);
         beginnings.add(key);
       }
-      if (key !== START && !phrases.has(key)) phrases.set(key, { kind, text });
+      // In the file 0 is any number.
+      if (key !== START && !phrases.has(key)) phrases.set(key, { kind, text: text.replace('0', '…') });
     }
   }
   return {

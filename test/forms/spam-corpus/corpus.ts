@@ -7,7 +7,7 @@ const submissionSchema = z.strictObject({
   label: z.enum(['ham', 'spam']),
   /** The language of the text, as a BCP 47 tag (`und` for none): not always that of the form. */
   language: z.string().regex(/^[a-z]{2,3}$/),
-  /** The sender's concern. */
+  /** The sender's concern, and which of its texts. */
   source: z.string().min(1),
   /** In the form's order, with the form's own names. */
   fields: z.array(z.tuple([z.string().min(1), z.string()])).min(1),
