@@ -106,19 +106,6 @@ describe('gibberish', () => {
 });
 
 test.each([
-  ["1' OR '1'='1", true],
-  ['<script>alert(1)</script>', true],
-  ['../../../../etc/passwd', true],
-  ['{{7*7}}', true],
-  ['1; SELECT PG_SLEEP(15)--', true],
-  ['Your log has a line with ../../../../etc/passwd since last night, should we be worried about that?', false],
-  ['<script src="https://a.example/widget.js"></script>', false],
-  ['The price is 3 or 4 * 2 euros', false],
-])('what a scanner leaves behind: %s', (message, expected) => {
-  expect(namesOf(verdictOf({ name: 'Ana', message })).includes('probe')).toBe(expected);
-});
-
-test.each([
   [{ message: 'https://a.example/x' }, true],
   [{ message: 'See https://a.example/x' }, false],
   [{ website: 'https://a.example', message: 'Please call me.' }, false],

@@ -15,7 +15,7 @@ import { createTextFilter, type Model } from './model.ts';
 import type { Reason } from './reasons.ts';
 import type { Repetition } from './repetition.ts';
 import type { SpamServices } from './services.ts';
-import { headerReasons, linkReasons, probeReasons, repetitionReasons } from './structure.ts';
+import { headerReasons, linkReasons, repetitionReasons } from './structure.ts';
 import { readText, type Rules, type SpamInput, type Text } from './text.ts';
 import { visitReasons } from './visit.ts';
 
@@ -147,7 +147,6 @@ function contentReasons(form: Rules, text: Text, { words }: Features): Reason[] 
   return [
     ...linkReasons(text),
     ...headerReasons(text.values, text.text),
-    ...probeReasons(text.values),
     ...repetitionReasons(text, words),
     ...disguiseReasons(text.text, () => ownTexts(form), hasLinks),
     ...gibberishReasons(text.values),

@@ -84,26 +84,6 @@ function lineReasons(text: string): Reason[] {
   return [{ name: 'header_lines', score, detail: bcc ? 'a Bcc line' : 'MIME headers' }];
 }
 
-/** What scanners send that look for weaknesses of a site. */
-const PROBE =
-  /<script>[^<]{0,20}(?:alert|prompt|confirm)\(|javascript:alert|\bon(?:error|load) ?= ?["']?(?:alert|prompt|confirm)|(?:\.\.[/\\]){2}|\/etc\/passwd|\bwin\.ini\b|\$\{jndi:|[{$]\{ ?\d+ ?\* ?\d+ ?\}|['"] ?\)? ?(?:or|and) ['"(]?\d+['"]? ?[=<>*]|\b(?:or|and) \d+\*\d+|\bpg_sleep\(|\bsleep\(\d|waitfor delay|\bunion (?:all )?select\b|extractvalue\(|%0d%0a|response\.write\(|xp_cmdshell|<!--#exec|<!ENTITY/i;
-const MAX_PROBE_LENGTH = 300;
-/** More of them are a message that quotes one. */
-const MAX_PROBE_WORDS = 8;
-
-/** What a scanner leaves behind. */
-export function probeReasons(values: readonly Value[]): Reason[] {
-  const found = values.find(
-    ({ text }) =>
-      text.length <= MAX_PROBE_LENGTH &&
-      PROBE.test(text) &&
-      (text.match(/\p{L}{3,}/gu)?.length ?? 0) <= MAX_PROBE_WORDS,
-  );
-  return found === undefined
-    ? []
-    : [{ name: 'probe', score: 25, detail: `an attack on the site in the field ${found.name.slice(0, 60)}` }];
-}
-
 /** So many words show whether a text is monotonous. */
 const MAX_WORDS = 4000;
 
