@@ -178,7 +178,7 @@ function bucketOf(hash: number): number {
 }
 
 /** A text of less has too few words to be sure. */
-const MIN_TOKENS = 20;
+const MIN_TOKENS = 40;
 
 /** How much one word of a text of so many counts: long texts say no more than short ones. */
 export function shareOf(tokens: number): number {
