@@ -39,7 +39,7 @@ const MIN_LINE_LENGTH = 30;
 const SPAM_REPEATS = 4;
 const HAM_REPEATS = 32;
 /** There are few of them for their variety. */
-const WRITTEN_REPEATS = 6;
+const WRITTEN_REPEATS = 4;
 
 interface Draft extends Omit<z.output<typeof line>, 'fields' | 'label'> {
   readonly label: string;

@@ -245,6 +245,14 @@ describe('at level normal', () => {
 
 test('strict catches what normal lets pass, and nothing that shows no sign at all', () => {
   const pitches = [
+    'I can help you with your website. Reply if you want to know more.',
+    'We offer SEO for your website.',
+    'We offer web design. Call us.',
+    'Our agency helps shops. May we call you?',
+    'We sell pens with your logo.',
+    'We have an app for hotels.',
+    'Cheap loans. Buy now.',
+    'Our videos help your shop.',
     'We sell garden furniture and would like to send you our price list.',
     'We sell good solar panels at a low price.',
     'Our workshop makes wooden toys. Would you sell them?',

@@ -86,8 +86,6 @@ describe('GET /docs', () => {
     // An empty icon, so that no browser asks for one.
     const text = page.text.replace('<link rel="icon" href="data:,">', '');
     expect(text).not.toMatch(/<(?:img|link|iframe)\b|<script[^>]/);
-    expect([...text.matchAll(/(?:href|src)="([^"]*)"/g)].filter(([, url]) => !/^[#/]/.test(url ?? ''))).toEqual(
-      [],
-    );
+    expect([...text.matchAll(/(?:href|src)="([^"]*)"/g)].filter(([, url]) => !/^[#/]/.test(url ?? ''))).toEqual([]);
   });
 });
