@@ -43,12 +43,12 @@ try {
     .nth(VISITORS.length - 1)
     .waitFor();
   await page
-    .getByRole('link', { name: /New submission/ })
+    .getByRole('link', { name: /Contact form: / })
     .nth(VISITORS.length - 1)
     .waitFor();
   await save(page, 'outbox');
   await page
-    .getByRole('link', { name: /New submission/ })
+    .getByRole('link', { name: /Contact form: / })
     .first()
     .click();
   await page.frameLocator('iframe[sandbox]').getByText('Ada Lovelace').first().waitFor();

@@ -2,7 +2,7 @@
  * Reads the kits: one file per language, in a plain format that is quick to write and to review (README.md describes it).
  * A fault names its file and line.
  */
-import { readdirSync, readFileSync } from 'node:fs';
+import { existsSync, readdirSync, readFileSync } from 'node:fs';
 import { basename, join } from 'node:path';
 
 export type Label = 'ham' | 'spam';
@@ -44,7 +44,28 @@ export function readLanguages(): Language[] {
   const files = readdirSync(folder).filter((name) => name.endsWith('.txt'));
   return files.sort().map((name) => {
     const { code, pools, kits } = readKits(basename(name, '.txt'), readFileSync(join(folder, name), 'utf8'));
-    return { code, pools: new Map([...common.pools, ...pools]), kits };
+    const messages = join(import.meta.dirname, 'messages', name);
+    const more = existsSync(messages) ? readMessages(code, readFileSync(messages, 'utf8')) : [];
+    return { code, pools: new Map([...common.pools, ...pools]), kits: [...kits, ...more] };
+  });
+}
+
+/** Whole messages: each heading, `= spam loans`, has a message a line. */
+function readMessages(code: string, text: string): Kit[] {
+  return text.split(/^(?==)/m).map((section) => {
+    const [heading = '', ...lines] = section.split('\n').filter((line) => line.trim() !== '');
+    const [, label, name, flag] = /^= (ham|spam) (\S+)(?: (bare))?$/.exec(heading) ?? [];
+    if ((label !== 'ham' && label !== 'spam') || name === undefined || lines.length === 0)
+      throw new Error(`messages/${code}.txt: “${heading}” is no heading, or has no messages.`);
+    return {
+      id: `${code}/messages/${label}/${name}`,
+      label,
+      part: 'train',
+      flags: new Set(flag === undefined ? [] : [flag]),
+      subjects: [],
+      fields: [],
+      variants: [[{ optional: false, wordings: lines }]],
+    };
   });
 }
 

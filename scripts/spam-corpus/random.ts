@@ -17,6 +17,8 @@ export interface Random {
   slug(length: number): string;
   /** One of these; they must not be empty. */
   pick<T>(from: readonly T[]): T;
+  /** In another order. */
+  shuffle<T>(from: readonly T[]): T[];
 }
 
 const LETTERS = 'abcdefghijklmnopqrstuvwxyz';
@@ -48,6 +50,17 @@ export function createRandom(seed: number): Random {
       const picked = from.at(index);
       if (picked === undefined) throw new Error('Nothing to pick from.');
       return picked;
+    },
+    shuffle(from) {
+      const list = [...from];
+      for (let i = list.length - 1; i > 0; i--) {
+        const j = Math.floor(next() * (i + 1));
+        const [one, other] = [list[i], list[j]];
+        if (one === undefined || other === undefined) continue;
+        list[i] = other;
+        list[j] = one;
+      }
+      return list;
     },
   };
 }

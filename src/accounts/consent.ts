@@ -9,13 +9,14 @@
 import { createHash, randomBytes } from 'node:crypto';
 import { baseUrlOf } from '../config/schema-server.ts';
 import type { ServerConfig } from '../config/schema.ts';
+import type { Form } from '../config/snapshot.ts';
 import type { Clock } from '../lib/clock.ts';
 import type { Statement } from '../store/statement.ts';
 import { type Store, writeIfMet } from '../store/store.ts';
 import type { TokenRow, TenantRow } from '../store/tables.ts';
 import { findTokenByHash, forgetTokens, insertToken, forgetTokensOf } from '../store/secrets.ts';
 import { OPERATOR, forgetUnconfirmed, findTenant } from '../store/tenants.ts';
-import { type Localized, message } from '../languages/languages.ts';
+import { type Language, type Localized, message } from '../languages/languages.ts';
 import { canonicalMailbox } from '../lib/addresses.ts';
 import { inRounds } from '../lib/batch.ts';
 import { errorFields } from '../lib/errors.ts';
@@ -40,6 +41,10 @@ export interface Words {
 
 /** A thing that a token confirms, as it stands now. */
 export interface Confirmable {
+  /** Of the page; the reader's where nothing says it. */
+  readonly language?: Language | undefined;
+  /** Whose theme the page has; the server's own where it is about no form. */
+  readonly form?: Form | undefined;
   readonly question: Words & { readonly button: Localized };
   readonly done: Words;
   readonly isDone: boolean;
@@ -62,7 +67,7 @@ export type ConfirmKinds = Readonly<Record<TokenRow['kind'], ConfirmKind>>;
 export const LINK_DAYS = 7;
 
 /** The same, ms. */
-const LINK_LIFE_MS = LINK_DAYS * 86_400_000;
+export const LINK_LIFE_MS = LINK_DAYS * 86_400_000;
 
 /** A new token, the statement that keeps it, and the link for the mail. */
 export function newToken(

@@ -7,7 +7,7 @@
  */
 import { z } from 'zod';
 import { OBJECT_KINDS, type ObjectKind } from '../config/schema-server.ts';
-import type { ProjectConfig } from '../config/schema.ts';
+import type { FormConfig, ProjectConfig } from '../config/schema.ts';
 import type { Snapshot } from '../config/snapshot.ts';
 import { Turns } from '../lib/batch.ts';
 import type { Clock } from '../lib/clock.ts';
@@ -80,14 +80,18 @@ export function createObjectLimits(options: ObjectLimitsOptions): ObjectLimits {
 /** What a project's configuration has. */
 export function objectsIn({ domains, collections, webhooks }: ProjectConfig): Omit<Objects, 'projects' | 'keys'> {
   const forms = [...Object.values(domains), ...Object.values(collections)].flatMap((place) =>
-    Object.values<{ readonly webhooks: readonly string[] }>(place.forms),
+    Object.values<Pick<FormConfig, 'webhooks' | 'fallback'>>(place.forms),
   );
   return {
     domains: Object.keys(domains).length,
     collections: Object.keys(collections).length,
     forms: forms.length,
-    webhooks: webhooks.length + forms.reduce((sum, form) => sum + form.webhooks.length, 0),
+    webhooks: webhooks.length + forms.reduce((sum, form) => sum + webhooksIn(form).size, 0),
   };
+}
+
+function webhooksIn({ webhooks, fallback }: Pick<FormConfig, 'webhooks' | 'fallback'>): ReadonlySet<string> {
+  return new Set([...webhooks, ...(fallback?.webhook === undefined ? [] : [fallback.webhook])]);
 }
 
 async function countOf(

@@ -6,8 +6,8 @@ import { forms as routes, instantForms as instantRoutes, recipients as recipient
 import type { AnswerOf } from '../contract/route.ts';
 import { submissions as submissionRoutes } from '../contract/submissions.ts';
 import type { CliCommand } from './command.ts';
-import { print, save, shortTime, sizeText, writeFacts, writeJson, listing, showing } from './output.ts';
-import type { Api } from './run.ts';
+import { counted, print, save, shortTime, sizeText, writeFacts, writeJson, listing, showing } from './output.ts';
+import { EXIT, isConfirmed, type Api } from './run.ts';
 import { RequestRefused } from './client.ts';
 import { snippetOf, STYLES, type SnippetField, type Style } from './snippet.ts';
 import { printable, type Terminal } from './terminal.ts';
@@ -200,7 +200,7 @@ const SUBMISSIONS = {
 } as const;
 
 function addSubmissions(program: CliCommand): void {
-  const submissions = program.command('submissions').description('Show and export form submissions');
+  const submissions = program.command('submissions').description('Show, export, judge, resend and delete submissions');
   filtered(submissions.command('list'))
     .pages()
     .argument(...FORM)
@@ -212,6 +212,23 @@ function addSubmissions(program: CliCommand): void {
     .argument('<id>', 'ID of the submission (sub_…)')
     .description('Show a submission with its fields, files and spam score')
     .account(showing(submissionRoutes.show, writeSubmission));
+  for (const [name, route, description, done] of DECISIONS) {
+    submissions
+      .command(name)
+      .argument('<id...>', 'IDs of submissions (sub_…)')
+      .description(description)
+      .account((api, ids: string[]) => forEach(api, ids, { route, done }));
+  }
+  submissions
+    .command('delete')
+    .argument('<id...>', 'IDs of submissions (sub_…)')
+    .confirmed()
+    .description('Delete submissions with their files and the bodies of their mail')
+    .account(async (api, ids: string[], { yes }: { yes: boolean }) => {
+      const question = `Delete ${counted(ids.length, 'submission')}? This cannot be undone.`;
+      if (!(await isConfirmed(api.terminal, question, yes))) return EXIT.failed;
+      return forEach(api, ids, { route: submissionRoutes.remove, done: 'deleted' });
+    });
   const exported = submissions
     .command('export')
     .argument(...FORM)
@@ -226,16 +243,44 @@ function addSubmissions(program: CliCommand): void {
   });
 }
 
+const DECISIONS = [
+  ['spam', submissionRoutes.spam, 'Mark submissions as spam and cancel their queued mail', 'marked as spam'],
+  [
+    'ham',
+    submissionRoutes.ham,
+    'Release submissions that are spam or pending, and send their notifications',
+    'accepted',
+  ],
+  ['resend', submissionRoutes.resend, 'Send the notifications of submissions again', 'sent again'],
+] as const;
+
+type Deciding = (typeof DECISIONS)[number][1] | typeof submissionRoutes.remove;
+
+/** Does it to each, one after the other; the first that is refused ends it. */
+async function forEach(
+  { client, terminal, json }: Api,
+  ids: readonly string[],
+  { route, done }: { readonly route: Deciding; readonly done: string },
+): Promise<void> {
+  const answers: unknown[] = [];
+  for (const id of ids) {
+    const { data } = await client.ask<typeof route.path, Submission>({ route, params: { id } });
+    answers.push(data);
+    if (!json) terminal.write(`${id} ${done}\n`);
+  }
+  if (json) writeJson(terminal, answers.length === 1 ? answers[0] : answers);
+}
+
 function filtered(command: CliCommand): CliCommand {
   return command
     .timeRange()
-    .choice('--status <status>', 'Only this status', ['accepted', 'spam'])
+    .choice('--status <status>', 'Only this status', ['accepted', 'spam', 'pending'])
     .option('--q <text>', 'Only submissions that contain this text');
 }
 
 /** Writes one with its fields, files and what the spam filter found. */
 function writeSubmission(shown: AnswerOf<typeof submissionRoutes.show>, terminal: Terminal): void {
-  const { id, form, fields, files, ip, user_agent, referer, status, spam, created_at, messages } = shown;
+  const { id, form, fields, files, stored, ip, user_agent, referer, status, spam, created_at, messages } = shown;
   const { write, style } = terminal;
   writeFacts(terminal, {
     submission: id,
@@ -247,6 +292,7 @@ function writeSubmission(shown: AnswerOf<typeof submissionRoutes.show>, terminal
     ],
     from: [ip, referer, user_agent].filter((part) => part !== '').join('  '),
     mail: messages.join(' ') || 'none',
+    stored: stored === 'all' ? undefined : 'metadata only: the fields and files were deleted after delivery',
   });
   for (const [name, text] of Object.entries(fields)) {
     const lines = textOf(text).split(/\r?\n/);

@@ -157,6 +157,8 @@ domains:
         # Replies to the notification go to the visitor.
         replies: true
         required: [email, message]
+        # Pages on your own computer may use the form, too. Remove this when the site is live.
+        allow_localhost: true
         spam_protection:
           level: normal
           # A hidden field: people leave it empty, bots fill it in.

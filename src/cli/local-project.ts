@@ -118,12 +118,15 @@ const VALUES: ReadonlyMap<string, string> = new Map([
 ]);
 const BY_TYPE: Readonly<Record<FormConfig['fields'][string]['type'], string>> = {
   text: 'Some words',
+  textarea: 'Some words',
   email: 'ada@example.com',
   url: 'https://example.com/engine',
   tel: '+44 20 7946 0123',
   number: '42',
   date: '2026-12-10',
+  checkbox: 'yes',
   list: 'One, Two',
+  hidden: 'contact-page',
   file: '',
 };
 

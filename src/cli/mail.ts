@@ -29,7 +29,7 @@ function addSuppressions(program: CliCommand): void {
     .account(
       listing(suppressionRoutes.list, {
         rows: ({ suppressions }) => suppressions,
-        columns: { ADDRESS: 'address', REASON: 'reason', SINCE: 'created_at' },
+        columns: { ADDRESS: 'address', FORM: ({ form }) => form ?? '', REASON: 'reason', SINCE: 'created_at' },
         nothing: 'The suppression list is empty.',
       }),
     );
@@ -42,15 +42,21 @@ function addSuppressions(program: CliCommand): void {
         .choices(['manual', 'bounce', 'complaint', 'unsubscribe'])
         .default('manual'),
     )
-    .account((api, address: string, { reason }: { reason: string }) =>
-      print(api, { route: suppressionRoutes.create, body: { address, reason } }, (row) =>
-        api.terminal.write(`Suppressed ${printable(row.address)} (${row.reason}). No mail is sent to this address.\n`),
-      ),
+    .option('--form <id>', 'Stop only the notifications of this form')
+    .account((api, address: string, { reason, form }: { reason: string; form?: string }) =>
+      print(api, { route: suppressionRoutes.create, body: { address, reason, form } }, (row) => {
+        const what =
+          row.form === null
+            ? 'No mail is sent to this address.'
+            : `It gets no notifications of the form ${printable(row.form)}.`;
+        api.terminal.write(`Suppressed ${printable(row.address)} (${row.reason}). ${what}\n`);
+      }),
     );
   suppressions
     .command('remove')
     .argument('<address>', 'Suppressed address', mailAddress)
     .description('Remove an address from the suppression list')
+    .option('--form <id>', 'Send it the notifications of this form again')
     .account(
       showing(suppressionRoutes.remove, ({ address }, { write }) =>
         write(`Removed ${printable(address)} from the suppression list.\n`),

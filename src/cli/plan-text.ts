@@ -233,6 +233,12 @@ const CHANGE_TEXTS: ReadonlyMap<string, ChangeText> = new Map<string, ChangeText
     'spam_protection.honeypot',
     ({ from, to }) => `honeypot ${valueText(from)} → ${valueText(to)}; change the field in your page as well`,
   ],
+  ['spam_protection.challenge', challenge],
+  [
+    'spam_protection.challenge.provider',
+    ({ to }) => `challenge: ${valueText(to)}; change the widget in your page as well`,
+  ],
+  ['spam_protection.challenge.secret', () => 'new secret of the captcha'],
   ['acknowledgment', switched('sends acknowledgments', 'no longer sends acknowledgments')],
   ['acknowledgment.enabled', switched('sends acknowledgments', 'no longer sends acknowledgments')],
   ['uploads', switched('accepts files', 'no longer accepts files')],
@@ -242,6 +248,12 @@ const CHANGE_TEXTS: ReadonlyMap<string, ChangeText> = new Map<string, ChangeText
     ({ to }) => (isSet(to) ? `redirects visitors to ${valueText(to)}` : 'shows the built-in thank-you page'),
   ],
 ]);
+
+/** Without its secret. */
+function challenge({ to }: PlanChange): string {
+  if (!isSet(to) || to === 'none') return 'no challenge';
+  return `challenge: ${valueText(valueAt(to, ['provider']) ?? to)}; pages without it can no longer send`;
+}
 
 function recipients({ from, to }: PlanChange): string {
   const was = isSet(from) ? ` (was ${valueText(from)})` : '';

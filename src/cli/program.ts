@@ -39,6 +39,7 @@ function partsOf(services: Services): Part[] {
     [PROJECT, ['test'], () => import('./test.ts')],
     [MAIL, ['instant', 'forms', 'recipients', 'submissions'], () => import('./forms.ts')],
     [MAIL, ['suppressions', 'events', 'webhooks'], () => import('./mail.ts')],
+    [MAIL, ['erase'], () => import('./erase.ts')],
     [MAIL, ['analytics'], () => import('./analytics.ts')],
     [SERVER, ['serve', 'dev'], () => Promise.resolve({ addCommands: (program) => addServices(program, services) })],
     [SERVER, ['doctor'], () => import('./doctor.ts')],

@@ -7,7 +7,8 @@ export type Style = (typeof STYLES)[number];
 export interface SnippetField {
   readonly name: string;
   readonly label: string;
-  readonly type: 'text' | 'email' | 'url' | 'tel' | 'number' | 'date' | 'list' | 'file';
+  readonly type:
+    'text' | 'textarea' | 'email' | 'url' | 'tel' | 'number' | 'date' | 'checkbox' | 'list' | 'hidden' | 'file';
   readonly isRequired: boolean;
   /** Characters at most. */
   readonly max?: number | undefined;
@@ -58,6 +59,19 @@ ${style === 'fetch' ? '  <p role="status"></p>\n' : ''}</form>
 
 /** With the marks by which the clients of Formspree find fields, where they are wanted. */
 function fieldMarkup(field: SnippetField, isFormspree: boolean): string {
+  const { name, type, options: [value = type === 'hidden' ? '' : 'yes'] = [] } = field;
+  if (type === 'hidden') return `  <input type="hidden" name="${escaped(name)}" value="${escaped(value)}" />\n`;
+  if (type === 'checkbox') {
+    const attributes = [
+      `name="${escaped(name)}"`,
+      `value="${escaped(value)}"`,
+      ...(field.isRequired ? ['required'] : []),
+    ];
+    return `  <p>
+    <label><input type="checkbox" ${attributes.join(' ')} /> ${escaped(field.label)}</label>
+  </p>
+`;
+  }
   const error = `    <span data-fs-error="${escaped(field.name)}"></span>\n`;
   const control = controlLines(field, isFormspree ? ['data-fs-field'] : []).map((line) => `      ${line}\n`);
   return `  <p>
@@ -69,7 +83,7 @@ ${isFormspree ? error : ''}  </p>
 }
 
 /** Types whose inputs take a length and a pattern. */
-const MEASURED: ReadonlySet<string> = new Set(['text', 'email', 'url', 'tel']);
+const MEASURED: ReadonlySet<string> = new Set(['text', 'textarea', 'email', 'url', 'tel']);
 
 function controlLines(field: SnippetField, marks: readonly string[]): string[] {
   const { name, type, isRequired, max, pattern, options } = field;
@@ -82,7 +96,7 @@ function controlLines(field: SnippetField, marks: readonly string[]): string[] {
     return [`<select ${[...attributes, ...several].join(' ')}>`, ...nothing, ...choices, '</select>'];
   }
   const length = max === undefined || !MEASURED.has(type) ? [] : [`maxlength="${max}"`];
-  if (type === 'text' && pattern === undefined && isLong(field)) {
+  if (type === 'textarea' || (type === 'text' && pattern === undefined && isLong(field))) {
     return [`<textarea ${[...attributes, ...length, 'rows="6"'].join(' ')}></textarea>`];
   }
   const shape = pattern === undefined || !MEASURED.has(type) ? [] : [`pattern="${escaped(pattern)}"`];

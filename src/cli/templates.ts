@@ -8,8 +8,10 @@ import { nearest, formatProblem } from '../config/problem.ts';
 import { type ProjectConfig, projectSchema } from '../config/schema.ts';
 import { formatMailbox, type Mailbox } from '../lib/addresses.ts';
 import { messageOf, UserError } from '../lib/errors.ts';
+import { languageOf } from '../templates/builtin.ts';
 import { compileTemplates } from '../templates/engine.ts';
 import { type Variables, type TemplateType, TemplateRenderError } from '../templates/template.ts';
+import { builtinSender, builtinSubject, visitorName, visitorSubject } from '../templates/visitor.ts';
 import { UsageError, CommandFailed } from './client.ts';
 import { JSON_OUT, type CliCommand } from './command.ts';
 import {
@@ -211,18 +213,33 @@ export function previewOf({ config, name, form: asked, data }: PreviewRequest): 
   // An expression in the sender's name is there for the notification alone: elsewhere it would repeat the visitor's words.
   const senderName = !isNotification && sender.includes('{') ? '' : set.line(sender, variables);
   const formName = String(variables['form_name']);
+  const translation = languageOf(variables);
+  const sent = sentFields(variables);
+  const visitor = isNotification ? visitorName(sent) : undefined;
   // The form's own subject goes before its template's.
   const own = set.line((isNotification ? ofForm : acknowledgment?.subject) ?? '', variables);
-  const usual = isNotification ? `New submission: ${formName}` : 'We have received your message';
+  const usual = isNotification
+    ? builtinSubject({ form: formName, visitor, about: visitorSubject(sent) }, translation)
+    : translation.say('acknowledgment.subject');
   return {
     name,
     type,
     form: form?.id ?? null,
-    from: { name: senderName || formName, address: from ?? `forms@${String(variables['domain'])}` },
+    from: {
+      name: senderName || builtinSender(formName, visitor, translation),
+      address: from ?? `forms@${String(variables['domain'])}`,
+    },
     subject: own || subject || usual,
     text,
     html,
   };
+}
+
+/** The fields of the sample. */
+function sentFields({ form }: Variables): [name: string, value: string][] {
+  return typeof form === 'object' && form !== null
+    ? Object.entries(form).map(([name, value]): [string, string] => [name, [value].flat().map(String).join(', ')])
+    : [];
 }
 
 /** Whether its mail of this kind is made from the template. */

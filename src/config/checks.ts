@@ -88,15 +88,19 @@ export function fanOutErrors(
         errors.push({ path, message });
       }
     }
-    for (const [id, { to }] of Object.entries(forms)) {
+    for (const [id, { to, fallback }] of Object.entries(forms)) {
       const route = to ?? routeOf(forwarding, name, id);
-      const path = ['domains', name, 'forms', id, ...(to === undefined ? [] : ['to'])];
+      const form = ['domains', name, 'forms', id];
+      const path = [...form, ...(to === undefined ? [] : ['to'])];
       errors.push(...recipientErrors(path, typeof route === 'object' ? fanOut(route) : 0, most));
+      errors.push(...recipientErrors([...form, 'fallback', 'to'], fanOut(fallback?.to ?? []), most));
     }
   }
   for (const [name, { forms }] of Object.entries(collections)) {
-    for (const [id, { email = [] }] of Object.entries(forms)) {
-      errors.push(...recipientErrors(['collections', name, 'forms', id, 'email'], fanOut(email), most));
+    for (const [id, { email = [], fallback }] of Object.entries(forms)) {
+      const form = ['collections', name, 'forms', id];
+      errors.push(...recipientErrors([...form, 'email'], fanOut(email), most));
+      errors.push(...recipientErrors([...form, 'fallback', 'to'], fanOut(fallback?.to ?? []), most));
     }
   }
   return errors;
@@ -213,6 +217,19 @@ export function fieldErrors({ path, form }: FormPlace): Finding[] {
   if (form.required.includes(form.spam_protection.honeypot)) {
     const message = `"${form.spam_protection.honeypot}" is the honeypot: nobody who fills it in gets through`;
     errors.push({ path: [...path, 'required'], message });
+  }
+  return [...errors, ...optionErrors({ path, form })];
+}
+
+/** Options that say nothing, or contradict each other. */
+function optionErrors({ path, form: { fallback, store, reply_relay } }: FormPlace): Finding[] {
+  const errors: Finding[] = [];
+  if (fallback !== undefined && fallback.to === undefined && fallback.webhook === undefined) {
+    errors.push({ path: [...path, 'fallback'], message: 'says nothing; expected to or webhook', key: true });
+  }
+  if (reply_relay === true && store !== 'all') {
+    const message = `reply_relay needs the address of the visitor after delivery; expected store: all, found ${store}`;
+    errors.push({ path: [...path, 'store'], message });
   }
   return errors;
 }

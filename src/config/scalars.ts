@@ -69,6 +69,11 @@ export const httpListenAddress = hostAndPort(
 /** `host:port` of a machine that takes mail. */
 export const mailHost = hostAndPort('expected host:port such as mail.internal:25');
 
+/** Where a program listens: `unix:/path` or `host:port`. */
+export const socketPlace = z.union([z.string().regex(/^unix:\/[^\0]{1,100}$/), mailHost], {
+  error: 'expected unix:/run/clamav/clamd.ctl or host:port such as 127.0.0.1:3310',
+});
+
 /** An address of a resolver, with a port or without. */
 export const dnsServer = word(
   /^(\[[0-9a-fA-F:.]+\](:\d{1,5})?|[0-9.]+(:\d{1,5})?|[0-9a-fA-F:]+)$/,

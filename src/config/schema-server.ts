@@ -128,6 +128,15 @@ const inbound = z.strictObject({
   }),
 });
 
+const uploads = z.strictObject({
+  clamd: is.socketPlace
+    .nullable()
+    .default(null)
+    .describe(
+      'Socket of clamd (ClamAV), such as unix:/run/clamav/clamd.ctl or 127.0.0.1:3310. Uploaded files that it finds infected are refused. null: files are not scanned.',
+    ),
+});
+
 const webhooks = z.strictObject({
   allow_private_networks: flag(false, 'Allow webhook URLs in private and loopback networks.'),
 });
@@ -301,6 +310,7 @@ export const serverSchema = z
     database: database.prefault({}).describe('The database.'),
     dns: dns.prefault({}).describe('DNS lookups and checks.'),
     inbound: inbound.prefault({}).describe('Inbound mail.'),
+    uploads: uploads.prefault({}).describe('Files that forms receive.'),
     webhooks: webhooks.prefault({}).describe('Webhooks.'),
     delivery: delivery.prefault({}).describe('Outbound delivery.'),
     limits: limits.prefault({}).describe('Limits on what is accepted.'),

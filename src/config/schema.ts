@@ -20,11 +20,24 @@ export type TemplateConfig = ProjectConfig['templates'][string];
 
 const TWICE = 'expected each address once';
 
+const challenge = z.union(
+  [
+    z.enum(['none', 'pow']),
+    z.strictObject({
+      provider: z
+        .enum(['turnstile', 'hcaptcha', 'recaptcha'])
+        .describe('Service whose widget is on the page: Cloudflare Turnstile, hCaptcha, or Google reCAPTCHA.'),
+      secret: is.text(500).describe('Secret key of the site at the service.'),
+    }),
+  ],
+  { error: 'expected none, pow, or a provider (turnstile, hcaptcha, recaptcha) and its secret' },
+);
+
 const spamProtection = z.strictObject({
   level: choice(
     ['normal', 'strict'],
     'normal',
-    'Spam threshold: normal from 10 points, strict from 5. strict also refuses requests without an Origin or Referer header, unless they have an API key.',
+    'Spam threshold: normal blocks what is spam with a probability of 79 %, strict of 55 %. strict also refuses requests that show no page (no Origin, Referer or Sec-Fetch-Site header), unless they have an API key.',
   ),
   honeypot: is
     .text(100)
@@ -37,15 +50,38 @@ const spamProtection = z.strictObject({
     'reject',
     'What the sender of spam sees: an error (reject) or success (silent).',
   ),
+  challenge: challenge
+    .default('none')
+    .describe(
+      'What the page must solve before a submission is accepted: nothing, a proof of work (pow) that postern.js does, or a captcha of another service. Submissions with an API key need none.',
+    ),
   blocklist: z
     .array(is.text(320))
     .max(1000)
     .default([])
     .describe('Words, email addresses, domains and IP networks to block.'),
+  akismet: z
+    .strictObject({
+      key: is.text(200).describe('API key of the service.'),
+      url: is.webUrl.default('https://rest.akismet.com').describe('Address of the service.'),
+    })
+    .optional()
+    .describe('A service with the interface of Akismet that is asked about submissions. It gets their content.'),
+  rspamd: z
+    .strictObject({
+      url: is.webUrl.describe('Address of an rspamd worker, such as http://rspamd.example.net:11334.'),
+      password: is.text(200).optional().describe('Password of the worker.'),
+    })
+    .optional()
+    .describe('An rspamd server that is asked about submissions. It gets their content.'),
 });
 
 const field = z.strictObject({
-  type: choice(['text', 'email', 'url', 'tel', 'number', 'date', 'list', 'file'], 'text', 'Type of the value.'),
+  type: choice(
+    ['text', 'textarea', 'email', 'url', 'tel', 'number', 'date', 'checkbox', 'list', 'hidden', 'file'],
+    'text',
+    'Type of the value. checkbox: ticked or not; it accepts its value (the one in options) or on, yes, true, 1. hidden: the page sets it, and the visitor never sees it.',
+  ),
   max: is.count
     .optional()
     .describe('Maximum length in characters; for a number, its maximum; for a list, the maximum number of entries.'),
@@ -59,6 +95,10 @@ const field = z.strictObject({
     ),
   options: z.array(z.string()).min(1).optional().describe('Allowed values.'),
   label: is.text(200).optional().describe('Label of the field in mail and on pages.'),
+  owner_label: is
+    .text(200)
+    .optional()
+    .describe('Label of the field in notifications, if it differs from the label that visitors see.'),
 });
 
 const acknowledgment = z.strictObject({
@@ -79,6 +119,12 @@ const uploads = z.strictObject({
     .min(1)
     .optional()
     .describe('Accepted media types or extensions, such as image/*, application/pdf, .docx.'),
+});
+
+const fallback = z.strictObject({
+  to: is.addresses.optional().describe('Recipients instead of those that mail cannot be delivered to.'),
+  after: is.duration.prefault('4h').describe('Age at which mail that is still not delivered has failed.'),
+  webhook: is.hookUrl.optional().describe('URL that the submission is posted to, as the event submission.fallback.'),
 });
 
 const theme = z.strictObject({
@@ -138,12 +184,33 @@ export const formSchema = z.strictObject({
   thank_you: is.text(2000).optional().describe('Text of the built-in thank-you page.'),
   theme: theme.optional().describe('Look and language of the hosted pages.'),
   allowed_origins: listOf(is.origin, 'Additional origins whose pages may use the form.'),
+  allow_localhost: flag(
+    false,
+    'Accept submissions from pages on localhost, 127.0.0.1, [::1] and from files, for development.',
+  ),
   uploads: uploads.optional().describe('File uploads, sent as attachments. Without this, files are refused.'),
   retention: is.retention
     .optional()
     .describe(
       'How long submissions are kept: a duration, 0 (until delivered) or forever. Default: retention.submissions of the server.',
     ),
+  store: choice(
+    ['all', 'metadata', 'none'],
+    'all',
+    'What stays of a submission once its mail is delivered: all of it, everything but its fields and files (metadata), or nothing. Holds for submissions from then on.',
+  ),
+  ip: choice(
+    ['full', 'truncated', 'hashed', 'none'],
+    'full',
+    'How the IP address of the visitor is stored and shown. Limits and the spam filter use the whole address while the request is handled.',
+  ),
+  double_opt_in: flag(
+    false,
+    'Keep a submission as pending, without notification, until its visitor confirms it by a mailed link. Needs a field with the email address.',
+  ),
+  fallback: fallback
+    .optional()
+    .describe('Where a submission goes if its notification cannot be delivered to any of its recipients.'),
   webhooks: z
     .array(is.hookUrl)
     .max(20)
@@ -216,7 +283,12 @@ export const projectSchema = z
       .strictObject({
         name: is.text(200).describe('Display name.'),
         slug: is.slug.describe('Short name of the project in URLs and commands.'),
-        owner: is.address.optional().describe('Email address for alerts, and for forms without a recipient.'),
+        owner: is.address.optional().describe('Email address for alerts, the digest, and forms without a recipient.'),
+        digest: choice(
+          ['daily', 'weekly', 'off'],
+          'daily',
+          'Email to the owner with the submissions that were kept as spam and the notifications that failed. Sent at 07:00 in settings.timezone, weekly on Mondays, and only if there are any.',
+        ),
       })
       .describe('The project.'),
     settings: section('Defaults for the project.', {

@@ -130,6 +130,8 @@ export interface Form {
   readonly config: FormConfig;
   /** Who gets the notification (http-api: the form's `to`, else forwarding, else the owner, else the operator). */
   readonly to: readonly string[];
+  /** Who gets it where mail to those fails; empty where nobody does. */
+  readonly fallbackTo: readonly string[];
   /** Accepted submissions per hour and address. */
   readonly rateLimit: number;
   /** Submissions per hour from all addresses together. */
@@ -146,6 +148,8 @@ export interface Audience {
   readonly origins: readonly string[];
   /** Those of any origin. */
   readonly anyone: boolean;
+  /** Those on the visitor's own computer: on localhost, and files. */
+  readonly localhost: boolean;
 }
 
 export interface Collection {
@@ -179,8 +183,9 @@ export function formsOfDomain(place: DomainPlace): ReadonlyMap<string, Form> {
       domain,
       config: form,
       to: recipients(key, form, place),
+      fallbackTo: followed(form.fallback?.to ?? [], place),
       requireApiKey: false,
-      audience: { domain, origins: form.allowed_origins, anyone: false },
+      audience: { domain, origins: form.allowed_origins, anyone: false, localhost: form.allow_localhost },
     }),
   );
   return freezeMap(forms.map((form) => [form.key, form]));
@@ -191,7 +196,10 @@ export function formsOfDomain(place: DomainPlace): ReadonlyMap<string, Form> {
  * where forwarding leads: its mail would only come back to this host, which no message may.
  */
 function recipients(key: string, form: FormConfig, place: DomainPlace): readonly string[] {
-  const { named } = namedRecipients(key, form, place);
+  return followed(namedRecipients(key, form, place).named, place);
+}
+
+function followed(named: readonly string[], place: DomainPlace): readonly string[] {
   const { forwarding } = place.config;
   const start = named.flatMap((address) => parseAddress(address) ?? []);
   const { targets } = followForwarding(start, ({ domain, local }) => routeOf(forwarding, domain, local));
@@ -239,12 +247,18 @@ export function namedRecipientsOf({ project, domains, collections }: ProjectConf
     for (const address of addresses) if (!found.has(address)) found.set(address, { path, address });
   }
   for (const [name, { forms, forwarding }] of Object.entries(domains)) {
-    for (const [key, { to = [] }] of Object.entries(forms)) add(['domains', name, 'forms', key, 'to'], to);
+    for (const [key, { to = [], fallback }] of Object.entries(forms)) {
+      add(['domains', name, 'forms', key, 'to'], to);
+      add(['domains', name, 'forms', key, 'fallback', 'to'], fallback?.to ?? []);
+    }
     for (const [key, route] of Object.entries(forwarding))
       if (typeof route === 'object') add(['domains', name, 'forwarding', key], route);
   }
   for (const [name, { forms }] of Object.entries(collections))
-    for (const [key, { email = [] }] of Object.entries(forms)) add(['collections', name, 'forms', key, 'email'], email);
+    for (const [key, { email = [], fallback }] of Object.entries(forms)) {
+      add(['collections', name, 'forms', key, 'email'], email);
+      add(['collections', name, 'forms', key, 'fallback', 'to'], fallback?.to ?? []);
+    }
   if (project.owner !== undefined) add(['project', 'owner'], [project.owner]);
   return [...found.values()];
 }
@@ -268,8 +282,9 @@ export function collectionOf({
       domain: server.server.hostname,
       config: { ...form, to: email },
       to: email ?? [responsible(project, server).address],
+      fallbackTo: form.fallback?.to ?? [],
       requireApiKey: config.settings.requireApiKey,
-      audience: withoutDomain([...config.allowed_origins, ...form.allowed_origins]),
+      audience: withoutDomain([...config.allowed_origins, ...form.allowed_origins], form),
     }),
   );
   const byKey = freezeMap(forms.map((form) => [form.key, form]));
@@ -288,13 +303,17 @@ export function ownForm(
     project: undefined,
     domain: on ?? server.hostname,
     to: own.config.to ?? [],
+    fallbackTo: own.config.fallback?.to ?? [],
     requireApiKey: false,
-    audience: on === null ? withoutDomain(origins) : { domain: on, origins, anyone: false },
+    audience:
+      on === null
+        ? withoutDomain(origins, own.config)
+        : { domain: on, origins, anyone: false, localhost: own.config.allow_localhost },
   });
 }
 
-function withoutDomain(origins: readonly string[]): Audience {
-  return { domain: undefined, origins, anyone: origins.length === 0 };
+function withoutDomain(origins: readonly string[], form: Pick<FormConfig, 'allow_localhost'>): Audience {
+  return { domain: undefined, origins, anyone: origins.length === 0, localhost: form.allow_localhost };
 }
 
 function formOf(form: Omit<Form, 'rateLimit' | 'maxPerHour'>): Form {

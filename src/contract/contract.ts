@@ -5,6 +5,7 @@
 import { analytics } from './analytics.ts';
 import { adminDomains, domains, hostKeys } from './domains.ts';
 import { emails, resendEmails, suppressions } from './email.ts';
+import { erasure } from './erase.ts';
 import { collections, forms, instantForms, recipients } from './forms.ts';
 import { keys } from './keys.ts';
 import { projects } from './projects.ts';
@@ -20,6 +21,7 @@ export const API = {
   projects,
   domains,
   submissions,
+  erasure,
   emails,
   resendEmails,
   suppressions,

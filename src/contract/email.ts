@@ -317,7 +317,20 @@ export const resendEmails = {
 };
 
 const suppressionReason = z.enum(['bounce', 'complaint', 'unsubscribe', 'manual']);
-const suppression = z.object({ address: z.string(), reason: suppressionReason, created_at: time });
+const suppressedForm = z
+  .string()
+  .max(350)
+  .default('')
+  .describe('Id of a form: the entry that stops the notifications of this form alone.');
+const suppression = z.object({
+  address: z.string(),
+  form: z
+    .string()
+    .nullable()
+    .describe('The form whose notifications the address no longer gets; null: all mail except notifications.'),
+  reason: suppressionReason,
+  created_at: time,
+});
 
 const SUPPRESSIONS = { permission: 'email.send', domains: 'refuse', tag: 'Suppressions' } as const;
 
@@ -331,8 +344,11 @@ export const suppressions = {
   create: route('POST /suppressions', {
     ...SUPPRESSIONS,
     summary: 'Adds an address to the suppression list; one that is on it keeps its reason.',
+    description:
+      'With `form`, the address gets no notifications of this form any more. A recipient does the same by the link at the foot of a notification.',
     body: z.strictObject({
       address: mailAddress.describe('Compared without case.'),
+      form: suppressedForm,
       reason: suppressionReason.default('manual').describe('Why.'),
     }),
     answer: suppression,
@@ -340,6 +356,7 @@ export const suppressions = {
   remove: route('DELETE /suppressions/:address', {
     ...SUPPRESSIONS,
     summary: 'Removes an address from the suppression list.',
+    query: z.strictObject({ form: suppressedForm }),
     answer: suppression,
   }),
 };

@@ -25,6 +25,16 @@ const ERRORS = {
     'The message looks like spam and was not sent.',
     'The submission is kept as spam. If it is not spam, release it with `POST /submissions/{id}/ham`.',
   ],
+  CHALLENGE_REQUIRED: [
+    400,
+    'This form checks that messages are sent by people, and that check is missing. Please turn on JavaScript and send the message again.',
+    'Put `postern.js`, or the widget of the form’s captcha, on the page. Servers send an API key instead.',
+  ],
+  CHALLENGE_FAILED: [
+    400,
+    'The check that messages are sent by people failed or has expired. Please send the message again.',
+    'Fetch a new challenge (`GET /challenge`), or reset the widget of the captcha; each answer is good once.',
+  ],
   NO_FILE_UPLOADS: [
     400,
     'This form does not accept files.',

@@ -20,14 +20,19 @@ const submission = z.object({
       id: z.string(),
       field: z.string(),
       filename: z.string(),
-      content_type: z.string().describe('As the sender named it.'),
+      content_type: z.string().describe('What the content shows, or else what the sender named.'),
       size: z.int().describe('Bytes.'),
     }),
   ),
-  ip: z.string(),
+  stored: z
+    .enum(['all', 'metadata'])
+    .describe('metadata: its fields and files were deleted once its mail was delivered.'),
+  ip: z.string().describe('As the form stores it: an address, its network, a hash, or empty.'),
   user_agent: z.string(),
   referer: z.string(),
-  status: z.enum(['accepted', 'spam']),
+  status: z
+    .enum(['accepted', 'spam', 'pending'])
+    .describe('pending: its visitor has not confirmed it yet (`double_opt_in`).'),
   spam: z.object({
     score: z.int(),
     reasons: z.array(z.object({ name: z.string(), score: z.int(), detail: z.string() })),
@@ -42,7 +47,7 @@ const submission = z.object({
 });
 
 const conditions = {
-  status: z.enum(['accepted', 'spam']).optional().describe('Only those with this status.'),
+  status: z.enum(['accepted', 'spam', 'pending']).optional().describe('Only those with this status.'),
   q: z.string().min(1).max(200).optional().describe('Only those with this text in a name or value of their fields.'),
   from: since.optional().describe('Only those since this date or time.'),
   to: until.optional().describe('Only those until this date (that whole day) or time.'),
@@ -93,7 +98,7 @@ export const submissions = {
   }),
   ham: route('POST /submissions/:id/ham', {
     ...WRITE,
-    summary: 'Releases a submission that was marked as spam: it counts, and its notification is sent.',
+    summary: 'Releases a submission that is spam or pending: it counts, and its notification is sent.',
     description: 'Repeating it changes nothing. The visitor gets no late acknowledgment.',
     answer: submission,
     errors: ['CONFLICT', 'RECIPIENT_NOT_CONFIRMED'],

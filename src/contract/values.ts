@@ -100,7 +100,7 @@ export function listing(kind: IdKind) {
 /** The same for a list that is in the order of names. */
 // oxlint-disable-next-line typescript/explicit-module-boundary-types -- the schema that it builds is its type
 export function listingByName() {
-  return { limit: pageSize, cursor: z.string().max(320).describe(CURSOR).optional() };
+  return { limit: pageSize, cursor: z.string().max(700).describe(CURSOR).optional() };
 }
 
 /** A cursor of this form. */

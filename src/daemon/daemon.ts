@@ -30,16 +30,22 @@ import { projectStore, readServer } from './configuration.ts';
 import { openDelivery } from './delivery-remote.ts';
 import { loopbackSmtp, openWebhookHttp } from './delivery.ts';
 import { openDirectory, openSmtp } from './smtp.ts';
-import { createPolicyFetch } from '../dns/guarded-fetch.ts';
+import { createHttpDoor, createPolicyFetch, type HttpDoor } from '../dns/guarded-fetch.ts';
 import { refusesMail } from '../dns/mx.ts';
 import { createResolver, type Resolver } from '../dns/resolver.ts';
 import { createDoctor } from '../doctor/doctor.ts';
 import { createEventCounts, forgetOldEvents } from '../events/counts.ts';
 import { acceptSubmission, sweepAcknowledged, type Admitted } from '../forms/accept.ts';
+import { useFallbacks } from '../forms/fallback.ts';
 import { adoptForms } from '../forms/find.ts';
+import { dropUnconfirmed, optInConfirmation } from '../forms/opt-in.ts';
 import { createFileStore } from '../forms/files.ts';
-import { createSpamFilter } from '../forms/spam/filter.ts';
+import { createScanner } from '../forms/scanner.ts';
+import { createChallenges } from '../forms/challenges.ts';
+import { createSpamProtection } from '../forms/spam/protection.ts';
+import { createDigests } from '../forms/digest.ts';
 import { mailOverflows } from '../forms/overflow.ts';
+import { OWNER_LINKS, sweepUsedLinks } from '../forms/owner-links.ts';
 import { openBackups } from '../store/backup.ts';
 import { createStore, databaseFile } from '../store/database.ts';
 import { watchFreeSpace } from '../store/sqlite.ts';
@@ -77,6 +83,8 @@ export interface DaemonParts {
   readonly clock?: Clock;
   readonly resolver?: Resolver;
   readonly random?: () => number;
+  /** Asks the providers of captchas. */
+  readonly http?: Pick<HttpDoor, 'request'>;
   readonly log?: AdjustableLog;
   /** Of processes that outlive the daemon. */
   readonly pool?: ProcessPool;
@@ -185,7 +193,8 @@ async function start(
   const usage = new Usage(core);
   ending.push(() => usage.flush());
   const counts = createEventCounts(core);
-  const files = createFileStore(core);
+  const scanner = createScanner({ log, clamd: () => config().uploads.clamd });
+  const files = createFileStore({ ...core, scanner });
   const idempotency = new Idempotency(core);
   const authenticator = new Authenticator(core);
   ending.push(() => authenticator.saveUses());
@@ -219,6 +228,11 @@ async function start(
   const webhookHttp = openWebhookHttp({ ...core, listening: () => addresses?.tcp ?? [] });
   const webhooks = createWebhooks({ ...core, http: webhookHttp });
   await webhooks.adopt();
+  const spam = createSpamProtection({
+    ...core,
+    http: webhookHttp,
+    refusesMail: (domain) => refusesMail(domain, resolver),
+  });
   const path = databaseFile(server.database.url);
   const freeSpace = watchFreeSpace(path, core);
   const backups = await openBackups({ path, clock, log, reserve: () => config().limits.free_disk });
@@ -248,6 +262,13 @@ async function start(
   });
   ending.push(() => metrics.close());
   const unsubscribeKey = createSecretKey(await obtainSecret(store, 'unsubscribe', clock.now()));
+  const challenges = createChallenges({
+    ...core,
+    secret: await obtainSecret(store, 'challenge', clock.now()),
+    http: parts.http ?? openCaptchaHttp(resolver),
+  });
+  const ownerKey = createSecretKey(await obtainSecret(store, OWNER_LINKS, clock.now()));
+  const clientKey = createSecretKey(await obtainSecret(store, 'client-address', clock.now()));
   const srs = await openSrsKeys(core);
   const directory = await openDirectory({ ...core, domains }, srs);
   const explain = createExplain({
@@ -292,13 +313,17 @@ async function start(
     confirmations: {
       signup: signupConfirmation({ store, clock, release: consent.release }),
       recipient: consent.confirmation,
+      submission: optInConfirmation({ ...core, revisionOf, consent }),
     },
     objects: createObjectLimits(core),
     usage,
     counts,
-    spamFilter: createSpamFilter((domain) => refusesMail(domain, resolver)),
-    accept: (submission: Admitted) => acceptSubmission(submission, { ...core, limits, consent }),
+    challenges,
+    spamFilter: spam.filter,
+    learning: spam.learning,
+    accept: (submission: Admitted) => acceptSubmission(submission, { ...core, limits, consent, clientKey }),
     unsubscribeKey,
+    ownerKey,
     senderOf: createSenderOf(store),
     renderer,
     version: version(),
@@ -380,8 +405,14 @@ async function start(
         usage: () => usage.flush(),
         webhooks: webhooks.sweep,
         tokens: () => sweepTokens(core),
+        page_tokens: challenges.sweep,
         consent: releaseInTime({ clock, consent }),
         overflows: () => mailOverflows(core),
+        digests: createDigests({ ...core, ownerKey }),
+        used_links: () => sweepUsedLinks(core),
+        fallbacks: () => useFallbacks({ ...core, revisionOf, consent }),
+        unconfirmed: () => dropUnconfirmed(core),
+        spam: spam.catchUp,
         messages: () => foldMessageCounts(store, clock.now()),
         acknowledged: () => sweepAcknowledged(core),
         ...retentionJobs(core),
@@ -396,4 +427,18 @@ async function start(
   log.info('daemon.ready', { hostname, addresses: addresses?.tcp, smtp: smtpAddresses, socket: addresses?.socket });
   const { problem: queueProblem, isStuck } = delivery;
   return { addresses, smtp: smtpAddresses, domains, store, log, queueProblem, isStuck, snapshot, reload };
+}
+
+/** A visitor waits for the answer, ms. */
+const CAPTCHA_MS = 5000;
+
+/** The HTTP client for the providers of captchas, whose names are our own. */
+function openCaptchaHttp(resolver: Resolver): HttpDoor {
+  return createHttpDoor({
+    resolver,
+    userAgent: `Postern/${version()}`,
+    allowPrivate: () => false,
+    connectMs: CAPTCHA_MS,
+    wholeMs: CAPTCHA_MS,
+  });
 }

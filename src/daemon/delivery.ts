@@ -11,6 +11,7 @@ import type { ServerConfig } from '../config/schema.ts';
 import { machineSecrets } from '../config/secrets.ts';
 import type { Resolver } from '../dns/resolver.ts';
 import { createFormSource } from '../forms/form-mail.ts';
+import { OWNER_LINKS } from '../forms/owner-links.ts';
 import { createWebhookTransport, type WebhookTransportOptions } from '../events/transport.ts';
 import type { Clock } from '../lib/clock.ts';
 import type { AdjustableLog } from '../lib/log.ts';
@@ -28,6 +29,7 @@ import { policyAlertFor } from '../smtp/policy-alert.ts';
 import { createReplySource } from '../smtp/reply-relay.ts';
 import { openSrsKeys } from '../smtp/srs-keys.ts';
 import { isDomainKnown } from '../store/domains.ts';
+import { noteFailedNotification } from '../store/form-options.ts';
 import { obtainSecret } from '../store/secrets.ts';
 import type { Store } from '../store/store.ts';
 import type { MessageKind } from '../store/tables.ts';
@@ -115,10 +117,12 @@ export async function startDelivery(parts: DeliveryParts): Promise<Delivery> {
     config,
     owner: randomUUID(),
     random,
-    // Told of mail that will never arrive: its sender, where it was forwarded; the operator, where it is his to mend.
+    // Told of mail that will never arrive: its sender, where it was forwarded; the operator, where it is his to mend; the
+    // fallback of a form.
     async onFailure(failure) {
       const { unit, data } = await reportFailure(failure, { store, config });
-      return { unit: [...unit, ...(await policyAlertFor(failure, { store, config }))], data };
+      const alert = await policyAlertFor(failure, { store, config });
+      return { unit: [...unit, ...alert, ...noteFailedNotification(failure)], data };
     },
     admission: {
       place: (deliveries) => placeDeliveries(deliveries, { store, clock, config: config() }),
@@ -190,11 +194,13 @@ async function createSource(
     hostname: () => config().server.hostname,
     now: () => clock.now(),
   };
-  const forms = createFormSource({ store, log, config, revisionOf, renderer, signing });
+  const ownerKey = createSecretKey(await obtainSecret(store, OWNER_LINKS, clock.now()));
+  const forms = createFormSource({ store, log, config, revisionOf, renderer, signing, ownerKey });
   const submitted = createSubmittedSource({ store, signing });
   const sources: Readonly<Record<MessageKind, Source>> = {
     notification: forms,
     acknowledgment: forms,
+    confirmation: forms,
     system: createSystemSource(signing),
     transactional: createTransactionalSource({ store, signing, submitted }),
     forward: createForwardSource({ store, signing, srs: await openSrsKeys({ store, clock }), config }),

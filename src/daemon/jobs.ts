@@ -7,7 +7,8 @@ import { errorFields } from '../lib/errors.ts';
 import type { Log } from '../lib/log.ts';
 import type { ServerConfig } from '../config/schema.ts';
 import type { Snapshot } from '../config/snapshot.ts';
-import { forgetOldSubmissions } from '../forms/retention.ts';
+import { withoutLink } from '../forms/fields.ts';
+import { forgetOldSubmissions, reduceSubmissions } from '../forms/retention.ts';
 import { forgetOldMessages } from '../queue/retention.ts';
 import { withoutText } from '../queue/system-mail.ts';
 import { withoutHeaders } from '../smtp/dsn.ts';
@@ -89,6 +90,7 @@ export function retentionJobs(parts: {
 }): Jobs {
   return {
     old_submissions: forgetOldSubmissions(parts),
+    stored_submissions: reduceSubmissions(parts),
     old_messages: forgetOldMessages({ ...parts, withoutContent }),
     old_inbound: forgetOldInbound(parts),
   };
@@ -102,6 +104,8 @@ function withoutContent({ kind, source }: Pick<MessageRow, 'kind' | 'source'>): 
       return withoutHeaders(source);
     case 'system':
       return withoutText(source);
+    case 'confirmation':
+      return withoutLink(source);
     case 'notification':
     case 'acknowledgment':
     case 'forward':

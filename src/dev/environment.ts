@@ -171,6 +171,7 @@ domains:
           name: { label: Your name }
           message: { label: Your message }
         uploads: { enabled: true }
+        allow_localhost: true
         acknowledgment: { enabled: true, subject: We have received your message }
         rateLimit: 1000
 `;

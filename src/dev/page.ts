@@ -58,7 +58,7 @@ ${new Html(`<style>${style}</style>`)}
 <body>
 <header class="bar">
 <a class="brand" href="/"><svg viewBox="0 0 24 24" aria-hidden="true"><path fill="currentColor" d="M4 22V11a8 8 0 0 1 16 0v11h-6v-9h-4v9z"/></svg>Postern</a>
-<span class="badge">dev world: no mail leaves this machine</span>
+<span class="badge whole">dev world: no mail leaves this machine</span>
 <nav aria-label="Pages">${link('/', 'Demo form', place === 'demo')}${link('/outbox', 'Outbox', place === 'outbox')}</nav>
 </header>
 <main${page.narrow === true && html` class="narrow"`}>
@@ -82,7 +82,7 @@ function hashOf(text: string): string {
 const DEV_STYLE = `
 body{padding:0 1rem 2.5rem}
 .bar{width:100%;max-width:66rem;display:flex;flex-wrap:wrap;align-items:center;gap:.4rem 1.4rem;padding:1.1rem 0}
-.brand{display:inline-flex;align-items:center;gap:.55rem;font-weight:700;font-size:1.05rem;color:inherit;text-decoration:none}
+.brand{width:auto;margin:0;display:inline-flex;align-items:center;gap:.55rem;font-weight:700;font-size:1.05rem;color:inherit;text-decoration:none}
 .brand svg{width:1.5rem;height:1.5rem;color:var(--accent)}
 .bar nav{display:flex;gap:.3rem;margin-left:auto}
 .bar nav a{padding:.4rem .85rem;border-radius:999px;color:var(--soft);text-decoration:none;font-weight:600;font-size:.93rem}
@@ -104,6 +104,7 @@ main.narrow{max-width:42rem}
 .mail .to{overflow:hidden;text-overflow:ellipsis;white-space:nowrap}
 .mail .marks{grid-column:3;grid-row:1/3;display:flex;flex-wrap:wrap;justify-content:flex-end;gap:.35rem;align-items:center}
 .badge{display:inline-flex;align-items:center;gap:.3rem;padding:.12rem .55rem;border-radius:999px;font-size:.78rem;font-weight:600;line-height:1.5;white-space:nowrap;color:var(--soft);box-shadow:inset 0 0 0 1px var(--line)}
+.badge.whole{white-space:normal}
 .badge.good{color:var(--good);box-shadow:inset 0 0 0 1px currentColor}
 .badge.bad{color:var(--bad);box-shadow:inset 0 0 0 1px currentColor}
 .empty{padding:2.5rem 0 1.5rem;text-align:center}
@@ -111,7 +112,7 @@ main.narrow{max-width:42rem}
 .facts{display:grid;grid-template-columns:max-content minmax(0,1fr);gap:.3rem 1.2rem;margin:1rem 0 0}
 .facts dt{color:var(--soft)}
 .facts dd{margin:0}
-.verdicts{display:grid;grid-template-columns:repeat(auto-fit,minmax(15rem,1fr));gap:.75rem;margin:1.4rem 0 0;padding:0;list-style:none}
+.verdicts{display:grid;grid-template-columns:repeat(auto-fit,minmax(min(15rem,100%),1fr));gap:.75rem;margin:1.4rem 0 0;padding:0;list-style:none}
 .verdicts li{padding:.75rem .9rem;border:1px solid var(--line);border-radius:10px;font-size:.88rem}
 .verdicts p{margin:.35rem 0 0;color:var(--soft)}
 .files{list-style:none;margin:1.4rem 0 0;padding:0;display:flex;flex-wrap:wrap;gap:.5rem}
@@ -131,7 +132,7 @@ table.headers th,table.headers td{padding:.35rem .75rem .35rem 0;border-top:1px 
 table.headers th{white-space:nowrap;color:var(--soft);font-weight:600}
 .two{display:grid;grid-template-columns:1fr 1fr;gap:0 1rem}
 .buttons{display:flex;flex-wrap:wrap;gap:.6rem;align-items:center}
-.quiet{background:none;color:var(--accent);box-shadow:inset 0 0 0 1.5px var(--accent)}
+button.quiet{border-color:transparent;background:none;color:var(--accent);box-shadow:inset 0 0 0 1.5px var(--accent)}
 output{display:block}
 output:not(:empty){margin:1.25rem 0 0;padding:.8rem 1rem;border:1px solid var(--line);border-left-width:5px;border-radius:8px;white-space:pre-line}
 output[data-kind=good]{border-color:var(--good)}

@@ -3,6 +3,7 @@
  * those of the API are, so that one way leads to all of them; the snapshot says which there are.
  */
 import { z } from 'zod';
+import type { FormConfig } from '../config/schema.ts';
 import type { Snapshot } from '../config/snapshot.ts';
 import type { Clock } from '../lib/clock.ts';
 import { PUBLIC_EVENTS, type PublicEvent } from '../lib/event-types.ts';
@@ -29,7 +30,8 @@ interface Wanted extends Pick<WebhookRow, 'tenant' | 'form' | 'url'> {
 /** How long the secret before a new one goes on to sign as well, ms. */
 export const CHANGEOVER = 86_400_000;
 
-const ABOUT_SUBMISSIONS = PUBLIC_EVENTS.filter((type) => type.startsWith('submission.'));
+const ABOUT_SUBMISSIONS: readonly PublicEvent[] = ['submission.accepted', 'submission.spam'];
+const FALLBACK: readonly PublicEvent[] = ['submission.fallback'];
 const types = z.array(z.enum(PUBLIC_EVENTS));
 
 /** `events` of a row: the types that it asks for, none meaning all. */
@@ -39,9 +41,9 @@ export function eventsOf({ events }: Pick<WebhookRow, 'events'>): PublicEvent[] 
 
 /** The types that it is told of. */
 export function typesFor(webhook: Pick<WebhookRow, 'events' | 'form'>): readonly PublicEvent[] {
-  if (webhook.form !== '') return ABOUT_SUBMISSIONS;
   const asked = eventsOf(webhook);
-  return asked.length === 0 ? PUBLIC_EVENTS : asked;
+  if (asked.length > 0) return asked;
+  return webhook.form === '' ? PUBLIC_EVENTS : ABOUT_SUBMISSIONS;
 }
 
 /** Of whose things it is told; undefined while its project is not served. */
@@ -104,14 +106,25 @@ function removed({ id, tenant, project }: WebhookRow, { projects, unread }: Snap
 function wantedBy({ projects }: Snapshot): Wanted[] {
   return projects.flatMap(({ tenant, slug, config }) => {
     const own = config.webhooks.map(({ url, events, secret }) => ({ form: '', url, events, secret }));
-    const ofForms = [...formsOf(config.domains), ...formsOf(config.collections, 'c/')].flatMap(([form, { webhooks }]) =>
-      webhooks.map((url) => ({ form, url, events: [], secret: undefined })),
+    const ofForms = [...formsOf(config.domains), ...formsOf(config.collections, 'c/')].flatMap(([form, settings]) =>
+      webhooksOf(settings).map((webhook) => ({ form, ...webhook, secret: undefined })),
     );
     return [...own, ...ofForms].map((webhook) => ({ tenant, project: slug, ...webhook }));
   });
 }
 
-type Forms = Readonly<Record<string, { readonly webhooks: readonly string[] }>>;
+type Hooks = Pick<FormConfig, 'webhooks' | 'fallback'>;
+type Forms = Readonly<Record<string, Hooks>>;
+
+/** Those of a form; the one of its `fallback` may be one of the others, too. */
+function webhooksOf({ webhooks, fallback }: Hooks) {
+  const own = webhooks.map((url) => ({
+    url,
+    events: url === fallback?.webhook ? [...ABOUT_SUBMISSIONS, ...FALLBACK] : [],
+  }));
+  const last = fallback?.webhook;
+  return last === undefined || webhooks.includes(last) ? own : [...own, { url: last, events: [...FALLBACK] }];
+}
 
 /** Forms of domains or (`c/`) collections, with the ids that the API knows. */
 function formsOf(places: Readonly<Record<string, { readonly forms: Forms }>>, prefix = '') {

@@ -12,7 +12,7 @@ export async function formSteps(form: Form, parts: ExplainParts): Promise<Step[]
   const { tenant, to, domain } = form;
   const ofDomain = form.kind === 'domain' ? [await domainStep(domain, tenant, parts)] : [];
   const onward = await Promise.all(
-    to.map((address) => outboundSteps(address, { tenant, kind: 'notification' }, parts)),
+    to.map((address) => outboundSteps(address, { tenant, kind: 'notification', form: form.id }, parts)),
   );
   return [
     formStep(form),
@@ -48,11 +48,12 @@ async function accessStep({ tenant, requireApiKey, audience, config }: Form, { s
   if (requireApiKey) return passes('access', 'only with an API key', 'the collection’s requireApiKey');
   if (audience.anyone) return passes('access', 'pages of any origin', 'no allowed_origins are listed');
   const own = audience.domain === undefined ? [] : [`${audience.domain} and its subdomains`];
+  const near = audience.localhost ? ['localhost'] : [];
   const without = config.spam_protection.level === 'strict' ? 'refused (level strict)' : 'allowed (level normal)';
   return passes(
     'access',
-    `pages of ${[...own, ...audience.origins].join(', ')}; a submission without an origin is ${without}`,
-    'the form’s domain and its allowed_origins; a valid key may from anywhere',
+    `pages of ${[...own, ...audience.origins, ...near].join(', ')}; a submission without an origin is ${without}`,
+    'the form’s domain, its allowed_origins and allow_localhost; a valid key may from anywhere',
   );
 }
 
@@ -67,16 +68,28 @@ function rateStep(form: Form, { snapshot }: ExplainParts): Step {
 }
 
 function spamStep({ config }: Form): Step {
-  const { level, honeypot, content_filter, on_spam, blocklist } = config.spam_protection;
+  const { level, honeypot, content_filter, on_spam, challenge, blocklist } = config.spam_protection;
   const scoring = content_filter ? `its text is scored at level ${level}` : 'its text is not scored';
   const answer =
     on_spam === 'silent' ? 'spam is kept and answered with success' : 'spam is kept and answered with an error';
   return passes(
     'spam',
-    `the field ${honeypot} is a honeypot, ${scoring}, ${blocklist.length} blocklist entries; ${answer}`,
+    `the field ${honeypot} is a honeypot, ${scoring}, ${blocklist.length} blocklist entries; ${CHALLENGES[kindOf(challenge)]}; ${answer}`,
     'spam_protection',
   );
 }
+
+function kindOf(challenge: Form['config']['spam_protection']['challenge']): keyof typeof CHALLENGES {
+  return typeof challenge === 'string' ? challenge : challenge.provider;
+}
+
+const CHALLENGES = {
+  none: 'no challenge',
+  pow: 'the page must do a proof of work',
+  turnstile: 'the page must pass Cloudflare Turnstile',
+  hcaptcha: 'the page must pass hCaptcha',
+  recaptcha: 'the page must pass Google reCAPTCHA',
+} as const;
 
 function recipientsStep({ kind, key, domain, config, project, to }: Form, { snapshot }: ExplainParts): Step {
   const { server } = snapshot();

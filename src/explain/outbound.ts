@@ -16,6 +16,8 @@ const SHOWN_ATTEMPTS = 5;
 interface Mail {
   readonly tenant: string;
   readonly kind: MessageKind;
+  /** Of a notification: its form. */
+  readonly form?: string;
 }
 
 /** The steps of mail to one recipient, from the suppression list to the last attempts; without `mail` of anybody's. */
@@ -56,14 +58,19 @@ async function consentStep(address: string, { tenant }: { tenant: string }, { st
 async function suppressionStep(address: string, mail: Mail | undefined, { store }: ExplainParts): Promise<Step> {
   const step = 'suppression';
   const all = await suppressionsOf(store, address);
-  const entries = mail === undefined ? all : all.filter(({ tenant }) => tenant === mail.tenant);
+  const entries = all.filter(
+    ({ tenant, form }) => mail === undefined || (tenant === mail.tenant && (form === '' || form === mail.form)),
+  );
   if (entries.length === 0) return passes(step, 'not on the suppression list', 'nothing is known against it');
   const found = entries
-    .map(({ tenant, reason, created_at: since }) => {
-      return `on the suppression list of ${tenant} since ${isoTime(since)} (${reason})`;
+    .map(({ tenant, form, reason, created_at: since }) => {
+      const what = form === '' ? '' : ` for the form ${form}`;
+      return `on the suppression list of ${tenant}${what} since ${isoTime(since)} (${reason})`;
     })
     .join('; ');
   if (mail === undefined) return warns(step, found, 'these accounts send it only notifications of their own forms');
+  if (entries.some(({ form }) => form !== ''))
+    return stops(step, found, 'the recipient has stopped the notifications of this form');
   return KINDS[mail.kind].suppression
     ? stops(step, found, 'mail of this kind is not sent to addresses on the list')
     : warns(step, found, 'mail to the owner of a form is sent all the same');

@@ -179,18 +179,26 @@ function submissionEntries(row: SubmissionRow, events: readonly EventRow[]): Ent
   ].join('');
   const reasons = reasonData.parse(JSON.parse(spam_reasons)).map(({ name, score }) => `${name} (${score})`);
   const why = reasons.length === 0 ? '' : `: ${reasons.join(', ')}`;
-  // Why the visitor got no acknowledgment, where the form sends one.
-  const accepted = events.filter(({ submission, type }) => submission === id && type === 'submission.accepted');
-  const withheld = accepted.flatMap(({ data }) => acceptedData.parse(JSON.parse(data)).acknowledgment_withheld ?? []);
+  // Why the visitor got no mail, where the form sends some.
+  const came = events.filter(({ submission, type }) => submission === id && /\.(?:accepted|pending)$/.test(type));
+  const unsent = came.map(({ data }) => acceptedData.parse(JSON.parse(data)));
+  const withheld = unsent.flatMap(({ acknowledgment_withheld: acknowledgment, confirmation_withheld: link }) => [
+    ...(acknowledgment === undefined ? [] : [`no acknowledgment: ${acknowledgment}`]),
+    ...(link === undefined ? [] : [`no link to confirm it: ${link}`]),
+  ]);
   return [
-    { at, step: 'request', id, text: `posted to ${form} from ${ip}${circumstances}` },
+    { at, step: 'request', id, text: `posted to ${form}${ip === '' ? '' : ` from ${ip}`}${circumstances}` },
     { at, step: 'judged', id, text: `${status}, ${spam_score} points${why}` },
-    ...withheld.map((reason): Entry => ({ at, step: 'judged', id, text: `no acknowledgment: ${reason}` })),
+    ...withheld.map((text): Entry => ({ at, step: 'judged', id, text })),
   ];
 }
 
 const reasonData = z.array(z.object({ name: z.string(), score: z.number() }));
-const acceptedData = z.object({ acknowledgment_withheld: z.string().optional() });
+const acceptedData = z.object({
+  acknowledgment_withheld: z.string().optional(),
+  confirmation_withheld: z.string().optional(),
+});
+const fallbackData = z.object({ recipients: z.array(z.string()), failed: z.array(z.string()), reply: z.string() });
 
 /** Mail that a program asked for: it has no submission that says so. */
 function requestEntry({ created_at: at, submission, request }: EventRow): Entry | undefined {
@@ -224,9 +232,13 @@ function messageEntry(
   return { at, step: 'message', id, text: `${kind} of ${domain} to ${to.join(', ')}${test}` };
 }
 
-function eventEntry({ id, created_at: at, type, message, submission }: EventRow): Entry {
+function eventEntry({ id, created_at: at, type, message, submission, data }: EventRow): Entry {
   const subject = message ?? submission;
-  return { at, step: 'event', id, text: subject === null ? type : `${type} of ${subject}` };
+  const text = subject === null ? type : `${type} of ${subject}`;
+  if (type !== 'submission.fallback') return { at, step: 'event', id, text };
+  const { recipients, failed, reply } = fallbackData.parse(JSON.parse(data));
+  const to = recipients.length === 0 ? 'the webhook' : recipients.join(', ');
+  return { at, step: 'event', id, text: `${text}: to ${to}, because mail to ${failed.join(', ')} failed: ${reply}` };
 }
 
 /** Of a delivery that is not traced: nothing. */

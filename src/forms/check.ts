@@ -11,6 +11,7 @@ import { Recent } from '../lib/lru.ts';
 import {
   isBlank,
   isEmailField,
+  isTicked,
   sortEntries,
   valuesOf,
   withoutBrackets,
@@ -18,6 +19,7 @@ import {
   type Field,
   type SubmittedBody,
 } from './fields.ts';
+import { isOfTypes } from './file-types.ts';
 import type { Upload } from './files.ts';
 
 export interface CheckedSubmission {
@@ -36,9 +38,9 @@ export function checkSubmission(
   body: SubmittedBody,
   startMatching: StartMatching,
 ): CheckedSubmission {
-  const { fields, control } = sortEntries(body.entries, config.spam_protection.honeypot);
+  const { fields, control } = sortEntries(body.entries, config);
   const files = body.files.filter(({ filename, size }) => filename !== '' || size > 0);
-  const errors = [...checkRequired(fields, config, files)];
+  const errors = [...checkRequired(fields, config, files), ...checkOptIn(fields, config)];
   const checks = { config, matches: startMatching() };
   for (const [name, value] of fields) errors.push(...checkField([name, value], checks));
   errors.push(...checkControl(control), ...checkFiles(files, config));
@@ -54,12 +56,34 @@ function checkRequired(fields: Fields, config: FormConfig, files: readonly Uploa
   return config.required.flatMap((required) => {
     const field = withoutBrackets(required);
     const value = fields.get(field);
-    if (value !== undefined && !valuesOf(value).every(isBlank)) return [];
+    const rule = ruleOf(config, field);
+    if (value !== undefined && !valuesOf(value).every((text) => isNothing(text, rule))) return [];
     if (files.some((file) => withoutBrackets(file.field) === field)) return [];
     const code = value === undefined ? 'REQUIRED_FIELD_MISSING' : 'REQUIRED_FIELD_EMPTY';
-    const name = ruleOf(config, field)?.options === undefined ? 'field.required' : 'field.requiredChoice';
+    const name =
+      rule?.type === 'checkbox'
+        ? 'field.requiredCheckbox'
+        : rule?.options === undefined
+          ? 'field.required'
+          : 'field.requiredChoice';
     return [{ field, code, message: message(name, { field: nameOf(field, config) }) }];
   });
+}
+
+/** Whether the value is none: blank, or of a checkbox that is not ticked. */
+function isNothing(value: string, rule: FieldRule | undefined): boolean {
+  return rule?.type === 'checkbox' ? isTicked(value, rule.options) === false : isBlank(value);
+}
+
+/** Where the visitor is mailed a link there must be an address: a field that is required already says so itself. */
+function checkOptIn(fields: Fields, config: FormConfig): FieldError[] {
+  if (!config.double_opt_in) return [];
+  const field = [...Object.keys(config.fields), ...fields.keys()].find((name) => isEmailField(name, config)) ?? 'email';
+  const value = fields.get(field);
+  const isGiven = value !== undefined && !valuesOf(value).every(isBlank);
+  if (isGiven || config.required.some((name) => withoutBrackets(name) === field)) return [];
+  const code = value === undefined ? 'REQUIRED_FIELD_MISSING' : 'REQUIRED_FIELD_EMPTY';
+  return [{ field, code, message: message('field.required', { field: nameOf(field, config) }) }];
 }
 
 function isEmpty(fields: Fields): boolean {
@@ -67,7 +91,7 @@ function isEmpty(fields: Fields): boolean {
 }
 
 /**
- * Errors of the files; names and types are what the client says. Codes for the whole form have no field, because published
+ * Errors of the files. Codes for the whole form have no field, because published
  * form clients expect none.
  */
 function checkFiles(files: readonly Upload[], { uploads }: FormConfig): FieldError[] {
@@ -80,11 +104,12 @@ function checkFiles(files: readonly Upload[], { uploads }: FormConfig): FieldErr
   if (most !== undefined && files.length > most) {
     errors.push({ code: 'TOO_MANY_FILES', message: message('file.tooMany', { max: most }) });
   }
-  for (const { field, filename, contentType, size } of files) {
+  for (const file of files) {
+    const { field, filename, size } = file;
     if (largest !== undefined && size > largest) {
       errors.push({ code: 'FILES_TOO_BIG', message: fileTooLarge(filename, largest) });
     }
-    if (types !== undefined && !types.some((type) => isOfType(type, { filename, contentType }))) {
+    if (types !== undefined && !isOfTypes(file, types)) {
       const values = { name: shortened(filename), types: types.join(', ') };
       errors.push({ field, code: 'FILE_TYPE_NOT_ALLOWED', message: message('file.type', values) });
     }
@@ -92,12 +117,9 @@ function checkFiles(files: readonly Upload[], { uploads }: FormConfig): FieldErr
   return errors;
 }
 
-/** `image/*`, `application/pdf`, `.pdf` or `pdf`, without case. */
-function isOfType(type: string, { filename, contentType }: { filename: string; contentType: string }): boolean {
-  const wanted = type.toLowerCase();
-  if (!wanted.includes('/')) return filename.toLowerCase().endsWith(wanted.startsWith('.') ? wanted : `.${wanted}`);
-  const given = contentType.toLowerCase().split(';')[0]?.trim() ?? '';
-  return wanted.endsWith('/*') ? given.startsWith(wanted.slice(0, -1)) : given === wanted;
+/** The error of a file that holds a virus. */
+export function infectedFile({ field, filename }: Upload): FieldError {
+  return { field, code: 'FILE_INFECTED', message: message('file.infected', { name: shortened(filename) }) };
 }
 
 /** What is said of a file of more than `most` bytes. */
@@ -127,6 +149,7 @@ type FieldRule = FormConfig['fields'][string];
 type Violation = readonly [code: string, name: MessageName, values?: MessageValues];
 
 const EMAIL: Violation = ['TYPE_EMAIL', 'field.email'];
+const CHECKBOX: Violation = ['TYPE_TEXT', 'field.checkbox'];
 
 /** Compiled patterns that are kept; each may come to hold 8 MB. */
 const MAX_PATTERNS = 16;
@@ -195,6 +218,7 @@ function checkValue(
   { type, max = Infinity, pattern, options }: FieldRule,
   matches: FieldChecks['matches'],
 ): Violation | undefined {
+  if (type === 'checkbox') return isTicked(value, options) === undefined ? CHECKBOX : undefined;
   const known = TYPES[type];
   if (known?.isValid(value) === false) return known.violation;
   if (type === 'number' && Number(value) > max) return ['TYPE_NUMERIC', 'field.max', { max }];
@@ -206,7 +230,7 @@ function checkValue(
   return undefined;
 }
 
-const HAS_LENGTH = new Set<FieldRule['type']>(['text', 'email', 'url', 'tel']);
+const HAS_LENGTH = new Set<FieldRule['type']>(['text', 'textarea', 'email', 'url', 'tel', 'hidden']);
 
 interface TypeCheck {
   readonly isValid: (value: string) => boolean;

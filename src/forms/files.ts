@@ -7,7 +7,9 @@ import { createHash } from 'node:crypto';
 import type { Clock } from '../lib/clock.ts';
 import { newId } from '../lib/ids.ts';
 import { cleanText } from '../mail/header.ts';
-import { deleteFileChunks, deleteOrphans, insertFileChunk } from '../store/submissions.ts';
+import { HEAD_BYTES, mediaTypeOf, signatureOf, type Signature } from './file-types.ts';
+import type { Scanner } from './scanner.ts';
+import { chunksOfFile, deleteFileChunks, deleteOrphans, insertFileChunk } from '../store/submissions.ts';
 import type { Store } from '../store/store.ts';
 
 /** What the visitor says of a file: any text. */
@@ -25,12 +27,17 @@ export interface Upload {
   readonly id: string;
   readonly field: string;
   readonly filename: string;
+  /** What its bytes and name show, else what the visitor says. */
   readonly contentType: string;
+  /** What its first bytes show. */
+  readonly signature: Signature | undefined;
   /** Bytes in all. */
   readonly size: number;
   /** How many pieces are in the store. */
   readonly pieces: number;
   readonly tail: Uint8Array;
+  /** There is a virus scanner, and it did not answer. */
+  readonly unscanned?: boolean | undefined;
   /** Hex; only where it was asked for. */
   readonly sha256?: string | undefined;
 }
@@ -38,17 +45,27 @@ export interface Upload {
 export interface FileWriter {
   /** Resolves when more may come: the caller waits, so that a fast client fills no memory. */
   write(chunk: Uint8Array): Promise<void>;
-  end(): Upload;
+  /** The file, with the names that are known by now. */
+  end(names?: Pick<FileHead, 'field' | 'filename'>): Upload;
   /** The file is not wanted after all. */
   abort(): Promise<void>;
 }
 
 export interface FileStore {
   begin(head: FileHead): FileWriter;
+  /** Asks the virus scanner, where there is one, and answers the files with what it said. */
+  scan(uploads: readonly Upload[]): Promise<ScannedUploads>;
   /** Drops files whose submission was refused. */
   discard(uploads: readonly Upload[]): Promise<void>;
   /** Drops pieces that waited for their submission for an hour. */
   sweep(): Promise<void>;
+}
+
+/** Files of one submission that were scanned for viruses. */
+export interface ScannedUploads {
+  readonly files: readonly Upload[];
+  /** Those of them that must not be accepted. */
+  readonly infected: readonly Upload[];
 }
 
 const PIECE = 256 * 1024;
@@ -58,11 +75,29 @@ const SMALLEST = 4 * 1024;
 const ORPHAN_MS = 3_600_000;
 
 /** Files of submissions in the store. */
-export function createFileStore({ store, clock }: { store: Store; clock: Clock }): FileStore {
+export function createFileStore({
+  store,
+  clock,
+  scanner,
+}: {
+  store: Store;
+  clock: Clock;
+  /** None: nothing is scanned. */
+  scanner?: Scanner;
+}): FileStore {
   let sweptUntil = 0;
 
   return {
     begin: (head) => openWriter(head, store, clock),
+    async scan(uploads) {
+      if (scanner === undefined || uploads.length === 0) return { files: uploads, infected: [] };
+      const contents = uploads.map((upload) => ({ ...upload, content: contentOf(store, upload) }));
+      const results = await scanner(contents);
+      return {
+        files: uploads.map((upload, i) => (results[i] === 'failed' ? { ...upload, unscanned: true } : upload)),
+        infected: uploads.filter((_, i) => results[i] === 'infected'),
+      };
+    },
     async discard(uploads) {
       await Promise.all(uploads.map(({ id, pieces }) => drop(store, id, pieces)));
     },
@@ -74,17 +109,20 @@ export function createFileStore({ store, clock }: { store: Store; clock: Clock }
   };
 }
 
+/** Piece by piece, one of them in memory at a time. */
+async function* contentOf(store: Store, { id, tail }: Upload): AsyncGenerator<Uint8Array> {
+  yield* chunksOfFile(store, id);
+  yield tail;
+}
+
 async function drop(store: Store, file: string, pieces: number): Promise<void> {
   if (pieces > 0) await store.write([deleteFileChunks({ file })]);
 }
 
 function openWriter(head: FileHead, store: Store, clock: Clock): FileWriter {
-  // One line each: what is stored, shown and sent holds no control character, and PostgreSQL takes no NUL.
-  const field = cleanText(head.field, 200);
-  const filename = cleanText(head.filename, 255);
-  const contentType = cleanText(head.contentType, 255);
   const id = newId('fil', clock.now());
   const digest = head.hash === true ? createHash('sha256') : undefined;
+  let first = Buffer.alloc(0);
   let piece = new ArrayBuffer(0);
   let used = 0;
   let size = 0;
@@ -100,6 +138,7 @@ function openWriter(head: FileHead, store: Store, clock: Clock): FileWriter {
 
   async function write(chunk: Uint8Array): Promise<void> {
     digest?.update(chunk);
+    if (first.length < HEAD_BYTES) first = Buffer.concat([first, chunk.subarray(0, HEAD_BYTES - first.length)]);
     size += chunk.length;
     for (let rest = chunk; rest.length > 0;) {
       const part = rest.subarray(0, PIECE - used);
@@ -116,7 +155,14 @@ function openWriter(head: FileHead, store: Store, clock: Clock): FileWriter {
 
   return {
     write,
-    end: () => ({ id, field, filename, contentType, size, pieces, tail: take(), sha256: digest?.digest('hex') }),
+    end(names = head) {
+      // One line each: what is stored, shown and sent holds no control character, and PostgreSQL takes no NUL.
+      const field = cleanText(names.field, 200);
+      const filename = cleanText(names.filename, 255);
+      const signature = size === 0 ? undefined : signatureOf(first);
+      const contentType = mediaTypeOf({ filename, contentType: cleanText(head.contentType, 255), signature });
+      return { id, field, filename, contentType, signature, size, pieces, tail: take(), sha256: digest?.digest('hex') };
+    },
     async abort() {
       take();
       await drop(store, id, pieces);

@@ -3,12 +3,13 @@
  * The same message gives the same mail, but for the time of its signature. A template that fails is logged and replaced by
  * the built-in one: no lead is lost to a template.
  */
+import type { KeyObject } from 'node:crypto';
 import type { Revision, RevisionOf } from '../accounts/projects.ts';
 import { labelOf } from '../config/snapshot.ts';
 import { formSchema, type FormConfig, type ServerConfig } from '../config/schema.ts';
-import { needsSmtpUtf8 } from '../lib/addresses.ts';
-import { type Language, translationOf } from '../languages/languages.ts';
+import { needsSmtpUtf8, type Mailbox } from '../lib/addresses.ts';
 import { escapeHtml } from '../lib/html.ts';
+import { translationOf, type Translation } from '../languages/languages.ts';
 import type { Log } from '../lib/log.ts';
 import { Recent } from '../lib/lru.ts';
 import { composeMail, type Mail, signMail } from '../mail/compose.ts';
@@ -22,21 +23,27 @@ import type { Store } from '../store/store.ts';
 import type { FileRow, MessageRow, SubmissionRow } from '../store/tables.ts';
 import type { Builtin } from '../templates/builtin.ts';
 import { builtinTemplates, isBuiltin, oneLine } from '../templates/engine.ts';
+import { bodyText, buttonLink, firstRow, lastRow, mailPage, smallText, titleText } from '../templates/mail-page.ts';
+import { builtinSender, builtinSubject, visitorName, visitorSubject } from '../templates/visitor.ts';
 import type { ProjectTemplates, RenderedPart, Renderer, RenderPart } from '../templates/render.ts';
 import type { Rendered, TemplateType, Variables } from '../templates/template.ts';
 import {
   emailOf,
   readAcknowledgmentSource,
+  readConfirmationSource,
   readControl,
   readFields,
   readNotificationSource,
   replyToOf,
   valuesOf,
   type AcknowledgmentSource,
+  type ConfirmationSource,
   type Field,
   type StoredControl,
 } from './fields.ts';
 import { findMadeCollection, findOwnForm } from './find.ts';
+import { ownerFields, type ShownField } from './display.ts';
+import { OWNER_LINK_MS, ownerToken, ownerUrl, type SubmissionLink } from './owner-links.ts';
 
 export interface FormSourceOptions {
   readonly store: Store;
@@ -45,6 +52,15 @@ export interface FormSourceOptions {
   readonly revisionOf: RevisionOf;
   readonly renderer: Renderer;
   readonly signing: SigningContext;
+  /** Signs the links for owners. */
+  readonly ownerKey: KeyObject;
+}
+
+/** Links for the owner; `stop` is of one recipient. */
+export interface OwnerLinks {
+  readonly view: string;
+  readonly spam: string;
+  readonly stop?: string | undefined;
 }
 
 /** What a form's mail is made from. */
@@ -61,6 +77,9 @@ export interface FormMail {
   readonly builtins: (timezone: string) => Readonly<Record<TemplateType, Builtin>>;
   /** The address that answers go through to the visitor; undefined where they go straight. */
   readonly relay: string | undefined;
+  /** The links for the owner. */
+  readonly linksFor: (recipient: string | undefined) => OwnerLinks;
+  readonly translation: Translation;
   readonly log: Log;
 }
 
@@ -81,7 +100,7 @@ async function composed(mail: Mail): Promise<Composed> {
 
 /** The source of messages of the kinds `notification` and `acknowledgment`. */
 export function createFormSource(options: FormSourceOptions): Source {
-  const { store, log, config, revisionOf, renderer, signing } = options;
+  const { store, log, config, revisionOf, renderer, signing, ownerKey } = options;
   const zones = new Recent<ReturnType<typeof builtinTemplates>>(MAX_ZONES);
 
   function builtins(timezone: string): ReturnType<typeof builtinTemplates> {
@@ -119,6 +138,20 @@ export function createFormSource(options: FormSourceOptions): Source {
         form.reply_relay === true
           ? replyAddress({ message: message.id, to: 'visitor' }, message.domain, signing.secret)
           : undefined,
+      linksFor(recipient) {
+        const about = { submission: submission.id };
+        // Of the message, so that each try has the same ones.
+        const expiresAt = message.created_at + OWNER_LINK_MS;
+        function urlOf(link: SubmissionLink): string {
+          return ownerUrl(ownerToken(link, expiresAt, ownerKey), config());
+        }
+        return {
+          view: urlOf({ action: 'view', ...about }),
+          spam: urlOf({ action: 'spam', ...about }),
+          stop: recipient === undefined ? undefined : urlOf({ action: 'stop', ...about, recipient }),
+        };
+      },
+      translation: translationOf(form.theme?.language ?? 'en'),
       log,
     };
   }
@@ -129,19 +162,23 @@ export function createFormSource(options: FormSourceOptions): Source {
       const source = readAcknowledgmentSource(message.source);
       return [await composed(await acknowledgment(await load(message, submission, source.form), source))];
     }
-    const { form, to } = readNotificationSource(message.source);
+    if (message.kind === 'confirmation') {
+      const source = readConfirmationSource(message.source);
+      return [await composed(confirmation(await load(message, submission, source.form), source))];
+    }
+    const { form, ...source } = readNotificationSource(message.source);
     const parts = await load(message, submission, form);
-    const plain = await composeWithin(parts, { to, smtpUtf8: false });
+    const plain = await composeWithin(parts, { ...source, smtpUtf8: false });
     // An address beyond ASCII, which not all servers take.
     if (!needsSmtpUtf8(visitorOf(parts) ?? '')) return [plain];
-    return [await composeWithin(parts, { to, smtpUtf8: true }), plain];
+    return [await composeWithin(parts, { ...source, smtpUtf8: true }), plain];
   }
 
   /** The first of these that fits: all of it, without its files, the beginning of its text. */
   async function composeWithin(parts: FormMail, way: NotificationWay): Promise<Composed> {
     const { files, submission } = parts;
     const { message: largest } = config().limits;
-    const bare = await notification(parts, way);
+    const bare = withScanNote(await notification(parts, way), parts);
     if (files.reduce((sum, { size }) => sum + size * ENCODED, 0) < largest) {
       const attachments = files.map(async ({ id, filename, content_type: contentType }) => ({
         filename,
@@ -152,10 +189,9 @@ export function createFormSource(options: FormSourceOptions): Source {
       if (whole.bytes.length <= largest) return whole;
     }
     log.warn('notification.too_big', { message: parts.message.id, submission: submission.id, files: files.length });
-    const about = { submission: submission.id, language: languageOf(parts.form) };
-    const light = await composed(withoutAttachments(bare, files, about));
+    const light = await composed(withoutAttachments(bare, parts));
     if (light.bytes.length <= largest) return light;
-    return composed(shortened(light.mail, Math.floor(largest / 4), about));
+    return composed(shortened(light.mail, Math.floor(largest / 4), parts));
   }
 
   return {
@@ -196,10 +232,9 @@ async function formOf(
 }
 
 /** What all mail of a form has. */
-function mailOf(mail: FormMail, answersTo: string | undefined): Pick<Mail, 'replyTo' | 'date' | 'messageId'> {
-  const { message, submission } = mail;
+function mailOf({ message, submission }: FormMail, answersTo: Mailbox | undefined) {
   return {
-    replyTo: answersTo === undefined ? undefined : [{ address: answersTo }],
+    replyTo: answersTo && [answersTo],
     date: message.created_at,
     messageId: messageIdOf({ id: message.id, domain: submission.domain }),
   };
@@ -213,65 +248,123 @@ export function senderAddress({ from }: Pick<FormConfig, 'from'>, domain: string
 /** The acknowledgment to `to`; answers go to `replyTo`. */
 async function acknowledgment(mail: FormMail, { to, replyTo }: AcknowledgmentSource): Promise<Mail> {
   const { form, submission } = mail;
-  const { from_name: fromName, acknowledgment: config } = form.config;
-  const rendered = await renderMail(mail, variablesOf(mail), { type: 'acknowledgment', lines: [config?.subject] });
-  // An expression in the sender's name is there for the notification: it would bring the visitor's words in here.
-  const plainName = fromName === undefined || fromName.includes('{') ? undefined : fromName;
+  const { acknowledgment: config } = form.config;
+  const fields = mail.fields.map(([name, value]) => {
+    return { name, label: labelOf(form.config, name), value: valuesOf(value).join(', ') };
+  });
+  const variables = variablesOf(mail, fields);
+  const rendered = await renderMail(mail, variables, { type: 'acknowledgment', lines: [config?.subject] });
   return {
-    ...mailOf(mail, replyTo),
-    from: { name: firstLine([plainName], form.name), address: senderAddress(form.config, submission.domain) },
+    ...mailOf(mail, replyTo === undefined ? undefined : { address: replyTo }),
+    from: { name: plainName(form), address: senderAddress(form.config, submission.domain) },
     to: [{ address: to }],
-    subject: firstLine(
-      [...rendered.lines, rendered.subject],
-      translationOf(languageOf(form)).say('acknowledgment.subject'),
-    ),
+    subject: firstLine([...rendered.lines, rendered.subject], mail.translation.say('acknowledgment.subject')),
     text: rendered.text,
     html: rendered.html,
-    headers: [
-      ['Auto-Submitted', 'auto-replied'],
-      ['X-Auto-Response-Suppress', 'All'],
-    ],
+    headers: AUTOMATIC_REPLY,
   };
 }
 
+/** The mail with the link that confirms a submission. Nothing in it but the address is the visitor's. */
+function confirmation(mail: FormMail, { to, link }: ConfirmationSource): Mail {
+  const { form, submission, translation } = mail;
+  const { say } = translation;
+  const name = plainName(form);
+  const names = { form: form.name, site: submission.domain };
+  const [heading, text, ignore] = [say('optin.question', names), say('optin.mail', names), say('optin.ignore', names)];
+  const button = say('optin.button');
+  return {
+    ...mailOf(mail, undefined),
+    from: { name, address: senderAddress(form.config, submission.domain) },
+    to: [{ address: to }],
+    subject: firstLine([say('optin.subject', names)], heading),
+    text: `${text}\n\n${button}: ${link}\n\n${ignore}\n`,
+    html: mailPage(
+      heading,
+      [
+        firstRow([titleText(escapeHtml(heading)), bodyText(escapeHtml(text)), buttonLink(link, escapeHtml(button))]),
+        lastRow([smallText(escapeHtml(ignore))]),
+      ],
+      translation,
+    ),
+    headers: AUTOMATIC_REPLY,
+  };
+}
+
+/** The sender's name for a visitor: an expression in it is there for the notification, and would bring the visitor's words in here. */
+function plainName({ name, config }: FormMail['form']): string {
+  const { from_name: fromName } = config;
+  return firstLine([fromName === undefined || fromName.includes('{') ? undefined : fromName], name);
+}
+
+const AUTOMATIC_REPLY: Mail['headers'] = [
+  ['Auto-Submitted', 'auto-replied'],
+  ['X-Auto-Response-Suppress', 'All'],
+];
+
 interface NotificationWay {
+  /** Who is named as its recipients. */
   readonly to: readonly string[];
+  /** Who gets this one; undefined where that is everybody. */
+  readonly recipient?: string | undefined;
+  /** Of a fallback: whom it could not be delivered to. */
+  readonly insteadOf?: readonly string[] | undefined;
   /** For servers that take addresses beyond ASCII in it. */
   readonly smtpUtf8: boolean;
 }
 
 /** The notification, without attachments. */
-export async function notification(mail: FormMail, { to, smtpUtf8 }: NotificationWay): Promise<Mail> {
-  const { submission, control, form } = mail;
+export async function notification(
+  mail: FormMail,
+  { to, insteadOf, recipient = to.length === 1 ? to[0] : undefined, smtpUtf8 }: NotificationWay,
+): Promise<Mail> {
+  const { message, submission, control, fields, form, translation } = mail;
+  const visitor = visitorName(fields);
   const answersTo = answersGoTo(mail, smtpUtf8);
   const { subject, from_name } = form.config;
-  const variables = variablesOf(mail, unseenReplyTo(mail, answersTo));
+  const shown = ownerFields([...fields, ...unseenReplyTo(mail, answersTo?.address)], form.config, translation);
+  const variables = { ...variablesOf(mail, shown), links: mail.linksFor(recipient) };
   const rendered = await renderMail(mail, variables, { type: 'form', lines: [subject, from_name] });
   const [line, fromName] = rendered.lines;
-  return {
+  const about = {
+    form: form.name,
+    visitor: visitor ?? visitorOf(mail) ?? emailOf(fields, form.config),
+    about: visitorSubject(fields),
+  };
+  const whole: Mail = {
     ...mailOf(mail, answersTo),
-    from: { name: fromName ?? form.name, address: senderAddress(form.config, submission.domain) },
+    from: {
+      name: fromName ?? builtinSender(form.name, visitor, translation),
+      address: senderAddress(form.config, submission.domain),
+    },
     to: to.map((address) => ({ address })),
-    subject: firstLine(
-      [line, rendered.subject, control.subject],
-      translationOf(languageOf(form)).say('mail.subject', { form: form.name }),
-    ),
+    subject: firstLine([line, rendered.subject, control.subject], builtinSubject(about, translation)),
     text: rendered.text,
     html: rendered.html,
-    headers: [['Auto-Submitted', 'auto-generated']],
+    headers: [
+      ['Auto-Submitted', 'auto-generated'],
+      // Gmail shows mails with one subject as one conversation, unless this differs.
+      ['X-Entity-Ref-ID', message.id],
+    ],
   };
+  if (insteadOf === undefined) return whole;
+  const addresses = insteadOf.join(', ');
+  return withNote(whole, translation.say('mail.fallback', { addresses }));
 }
 
 /**
  * The visitor (through the relay where the form has it), while `replies` is true, else the form's `replyTo`. An address
  * that needs SMTPUTF8 stands in the text alone where the server does not take it: it would refuse the whole mail.
  */
-function answersGoTo(mail: FormMail, smtpUtf8: boolean): string | undefined {
-  const { form, relay } = mail;
+function answersGoTo(mail: FormMail, smtpUtf8: boolean): Mailbox | undefined {
+  const { form, fields, relay } = mail;
+  const { replyTo } = form.config;
+  const own = replyTo === undefined ? undefined : { address: replyTo };
   const visitor = visitorOf(mail);
-  if (visitor === undefined) return form.config.replyTo;
-  if (needsSmtpUtf8(visitor)) return smtpUtf8 ? visitor : form.config.replyTo;
-  return relay ?? visitor;
+  if (visitor === undefined) return own;
+  const name = visitorName(fields) ?? '';
+  if (needsSmtpUtf8(visitor)) return smtpUtf8 ? { name, address: visitor } : own;
+  return { name, address: relay ?? visitor };
 }
 
 /** The visitor's address, where answers go to him. */
@@ -286,65 +379,59 @@ function unseenReplyTo({ form, fields, control }: FormMail, replyTo: string | un
   return [['email', visitor]];
 }
 
-/** What a note in the mail says, and how. */
-interface Note {
-  /** `sub_…` */
-  readonly submission: string;
-  readonly language: Language;
-}
-
-/** The language of the form's mail. */
-function languageOf({ config }: FormMail['form']): Language {
-  return config.theme?.language ?? 'en';
+/** The same mail with a warning where the virus scanner did not answer. */
+function withScanNote(mail: Mail, { files, translation }: FormMail): Mail {
+  const unscanned = files.filter((file) => file.unscanned === 1);
+  if (unscanned.length === 0) return mail;
+  const names = unscanned.map(({ filename }) => filename).join(', ');
+  return withNote(mail, translation.say('mail.filesNotScanned', { names }));
 }
 
 /** The same mail without attachments, which are named instead: the lead arrives whatever was uploaded. */
-function withoutAttachments(mail: Mail, files: readonly FileRow[], { submission, language }: Note): Mail {
+function withoutAttachments(mail: Mail, { files, submission, translation: { say, size: sizeOf } }: FormMail): Mail {
   if (files.length === 0) return mail;
-  const { say, size: sizeOf } = translationOf(language);
   const names = files.map(
     ({ filename, size }) => `${filename === '' ? say('mail.unnamedFile') : filename} (${sizeOf(size)})`,
   );
-  const note = say('mail.filesTooLarge', { submission, names: names.join(', ') });
-  const { text = '', html } = mail;
-  return {
-    ...mail,
-    attachments: [],
-    text: `${text.trimEnd()}\n\n${note}\n`,
-    html: html === undefined ? undefined : withNote(html, note),
-  };
+  const note = say('mail.filesTooLarge', { submission: submission.id, names: names.join(', ') });
+  return { ...withNote(mail, note), attachments: [] };
 }
 
 /** What is left when even the fields are too big for one mail: the beginning of the text, at most `bytes` of UTF-8. */
-function shortened(mail: Mail, bytes: number, { submission, language }: Note): Mail {
+function shortened(mail: Mail, bytes: number, { submission, translation, linksFor }: FormMail): Mail {
   const start = Buffer.from(mail.text ?? '')
     .subarray(0, bytes)
     .toString();
-  const note = translationOf(language).say('mail.tooLarge', { submission });
+  const note = `${translation.say('mail.tooLarge', { submission: submission.id })}\n${linksFor(undefined).view}`;
   return { ...mail, attachments: [], text: `${note}\n\n${start}\n\n[…]\n`, html: undefined };
 }
 
-function withNote(html: string, note: string): string {
+function withNote(mail: Mail, note: string): Mail {
+  const { text = '', html } = mail;
+  return {
+    ...mail,
+    text: `${text.trimEnd()}\n\n${note}\n`,
+    html: html === undefined ? undefined : withHtmlNote(html, note),
+  };
+}
+
+function withHtmlNote(html: string, note: string): string {
   const paragraph = `<p style="margin:16px;font-family:sans-serif;font-size:14px">${escapeHtml(note)}</p>`;
   const end = html.toLowerCase().lastIndexOf('</body');
   return end === -1 ? html + paragraph : html.slice(0, end) + paragraph + html.slice(end);
 }
 
-/** What templates see; `more` are fields beside those that were sent. */
-function variablesOf({ submission, fields, files, form }: FormMail, more: readonly Field[] = []): Variables {
+/** What templates see; `shown` are the fields as the reader of the mail sees them. */
+function variablesOf({ submission, fields, files, form, translation }: FormMail, shown: readonly ShownField[]) {
   return {
     form: byName(fields),
-    fields: [...fields, ...more].map(([name, value]) => ({
-      name,
-      label: labelOf(form.config, name),
-      value: valuesOf(value).join(', '),
-    })),
+    fields: shown,
+    language: translation.language,
     form_name: form.name,
     domain: submission.domain,
     timestamp: submission.created_at,
     ip: submission.ip,
     submission_id: submission.id,
-    language: languageOf(form),
     referer: submission.referer,
     files: files.map(({ filename, size, content_type }) => ({ filename, size, content_type })),
   };

@@ -1,13 +1,21 @@
 /**
  * Forgets submissions with their files and mail when they are as old as their form, else the server, says: never while
- * mail about them waits or a webhook has not been told. Their counts stay.
+ * mail about them waits or a webhook has not been told. Their counts stay. And drops what a form does not `store` of them
+ * once their mail has arrived.
  */
 import { keptSince, type Retention } from '../config/scalars.ts';
 import type { Snapshot } from '../config/snapshot.ts';
 import { inRounds, portions } from '../lib/batch.ts';
 import type { Clock } from '../lib/clock.ts';
 import { firstId } from '../lib/ids.ts';
-import { oldSubmissions, removeOldSubmissions, shelfAfter, type Shelf } from '../store/submissions.ts';
+import {
+  dropSubmissionContent,
+  oldSubmissions,
+  reducibleSubmissions,
+  removeOldSubmissions,
+  shelfAfter,
+  type Shelf,
+} from '../store/submissions.ts';
 import type { Store } from '../store/store.ts';
 import { findFormOf } from './find.ts';
 
@@ -23,6 +31,7 @@ interface Place extends Shelf {
 }
 
 const MINUTE = 60_000;
+const REDUCE_EVERY = 10_000;
 /** What reached nobody, spam included, is kept so long at least: somebody may release it, or have it sent once more. */
 const UNREACHED = 7 * 86_400_000;
 const STEPS = 100;
@@ -54,6 +63,23 @@ export function forgetOldSubmissions({ store, clock, snapshot }: ForgetParts): (
   }
 
   return inRounds({ clock, every: MINUTE, steps: STEPS, start: { tenant: '', form: '', after: END }, step });
+}
+
+/** A job to run every few seconds: what stays of each submission stands in its row since it came. */
+export function reduceSubmissions({ store, clock }: Pick<ForgetParts, 'store' | 'clock'>): () => Promise<void> {
+  async function step(after: string): Promise<string | undefined> {
+    const unreached = firstId('sub', clock.now() - UNREACHED);
+    const found = await reducibleSubmissions(store, { after, unreached, limit: BATCH });
+    for (const part of portions(found, ({ bytes }) => bytes, MAX_BATCH_BYTES)) {
+      const { none = [], metadata = [] } = Object.groupBy(part, ({ stored }) =>
+        stored === 'none' ? 'none' : 'metadata',
+      );
+      await store.write([...removeOldSubmissions(none), ...dropSubmissionContent(metadata)]);
+    }
+    return found.length === BATCH ? found.at(-1)?.id : undefined;
+  }
+
+  return inRounds({ clock, every: REDUCE_EVERY, steps: STEPS, start: '', step });
 }
 
 /** For how long submissions of a form are kept; undefined where that stands in a project that cannot be read just now. */

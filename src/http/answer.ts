@@ -8,6 +8,7 @@ import type { Page } from './pages/layout.ts';
 import { errorEntry, type ErrorCode } from '../contract/errors.ts';
 import type { FieldError } from '../forms/check.ts';
 import { isMessageName, type Localized, localized, type Translation, translationOf } from '../languages/languages.ts';
+import type { Html } from '../lib/html.ts';
 import { BusyError } from '../lib/errors.ts';
 import { StoreError, UnknownOutcomeError } from '../store/store.ts';
 
@@ -44,6 +45,17 @@ export function page({ html, policy, language }: Page, status = 200, headers?: A
     },
   };
 }
+
+/** A part of somebody else's page. */
+export function fragment({ text }: Html, status = 200, headers?: Answer['headers']): Answer {
+  return { status, type: 'text/html; charset=utf-8', body: text, headers: { ...headers, ...FRAGMENT_HEADERS } };
+}
+
+/** Of who opens it by itself. */
+const FRAGMENT_HEADERS = {
+  'Content-Security-Policy': "default-src 'none'; frame-ancestors 'none'",
+  'X-Robots-Tag': 'noindex',
+};
 
 /** Of an answer that is in the language of whoever asked (RFC 9110 §8.5, §12.5.5). */
 export function languageHeaders({ language }: Pick<Translation, 'language'>): Record<string, string> {

@@ -156,7 +156,7 @@ export function translationFor({ request }: Exchange, form?: Pick<Form, 'config'
 }
 
 /** Whether it came by TLS. */
-function isSecure({ socket }: IncomingMessage): boolean {
+export function isSecure({ socket }: IncomingMessage): boolean {
   return socket instanceof TLSSocket;
 }
 

@@ -1,7 +1,7 @@
 /**
  * Which pages may use a form: those of its domain and of the domain's subdomains, those of the form's `allowed_origins`,
- * and this server's own, because our error page sends the form again. Scheme and port of the domain's pages are free. A form
- * without a domain that lists no origins may be used from everywhere.
+ * those on localhost where it says `allow_localhost`, and this server's own, because our error page sends the form again.
+ * Scheme and port of the domain's pages are free. A form without a domain that lists no origins may be used from everywhere.
  */
 import cors from '@koa/cors';
 import type Koa from 'koa';
@@ -41,9 +41,14 @@ export function hostOf(origin: string): string {
   return URL.parse(origin)?.hostname ?? '';
 }
 
+/** Whether the page is on the computer that shows it (RFC 6761 §6.3): a developer's. */
+export function isLocalhost(origin: string): boolean {
+  return /^(?:(?:.+\.)?localhost|127\.\d+\.\d+\.\d+|\[::1\])$/.test(hostOf(origin));
+}
+
 /** Whether a page of this origin is one of these. */
-export function originAllowed(origin: string, { domain, origins, anyone }: Audience): boolean {
-  if (anyone) return true;
+export function originAllowed(origin: string, { domain, origins, anyone, localhost }: Audience): boolean {
+  if (anyone || (localhost && isLocalhost(origin))) return true;
   if (domain !== undefined) {
     const host = hostOf(origin);
     if (host === domain || host.endsWith(`.${domain}`)) return true;
@@ -67,11 +72,13 @@ export function isOwnOrigin(origin: string, server: ServerConfig['server'], host
 }
 
 /** The same pages as CSP source expressions. */
-export function pageSources({ domain, origins, anyone }: Audience): string[] {
+export function pageSources({ domain, origins, anyone, localhost }: Audience): string[] {
   if (anyone) return ['https:', 'http:'];
+  // The policy's grammar has no IPv6 addresses.
+  const near = localhost ? ['http://localhost:*', 'http://127.0.0.1:*'] : [];
   const own =
     domain === undefined
       ? []
       : ['https:', 'http:'].flatMap((scheme) => [`${scheme}//${domain}:*`, `${scheme}//*.${domain}:*`]);
-  return [...own, ...origins.map(originOf).filter((origin) => origin !== undefined)];
+  return [...own, ...origins.map(originOf).filter((origin) => origin !== undefined), ...near];
 }

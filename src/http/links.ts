@@ -1,7 +1,7 @@
 /** Mailed links: a page with a button (mail scanners follow links, but submit no forms), the result, an invalid link. */
 import type { KeyObject } from 'node:crypto';
 import { type Confirmable, type ConfirmKinds, findToken, LINK_DAYS, type Words } from '../accounts/consent.ts';
-import { type Localized, localized, message, type Translation } from '../languages/languages.ts';
+import { type Localized, localized, message, type Translation, translationOf } from '../languages/languages.ts';
 import type { Clock } from '../lib/clock.ts';
 import { type Content, html } from '../lib/html.ts';
 import type { Store } from '../store/store.ts';
@@ -9,6 +9,7 @@ import { suppress } from '../store/suppressions.ts';
 import { openUnsubscribeToken } from '../transactional/unsubscribe.ts';
 import { type Answer, page } from './answer.ts';
 import { type Exchange, translationFor } from './context.ts';
+import { type Brand, brandOf } from './pages/brand.ts';
 import { layout, mark, type Page } from './pages/layout.ts';
 
 export interface LinkParts {
@@ -34,18 +35,20 @@ export function createConfirm(parts: LinkParts): LinkHandler {
     const kind = token && parts.confirmations[token.kind];
     const found = token && (await kind?.(token));
     if (token === undefined || found === undefined) return invalidLinkPage(id, EXPIRED, translation);
-    if (method !== 'POST') return page(stateOf(found, translation));
+    if (method !== 'POST') return page(stateOf(found, exchange));
     if (new URLSearchParams(query).get('answer') === NEVER) await found.refuse();
     else if (!found.isRefused) await found.confirm();
-    return page(stateOf((await kind?.(token)) ?? found, translation));
+    return page(stateOf((await kind?.(token)) ?? found, exchange));
   };
 }
 
-function stateOf(found: Confirmable, translation: Translation): Page {
-  if (found.isRefused) return confirmedPage(found.refused, { translation });
+function stateOf(found: Confirmable, exchange: Exchange): Page {
+  const translation = found.language === undefined ? translationFor(exchange) : translationOf(found.language);
+  const brand = found.form && brandOf(found.form);
+  if (found.isRefused) return confirmedPage(found.refused, { translation, brand });
   return found.isDone
-    ? confirmedPage(found.done, { translation, refusable: true })
-    : confirmPage(found.question, { translation, refusable: true });
+    ? confirmedPage(found.done, { translation, brand, refusable: true })
+    : confirmPage(found.question, { translation, brand, refusable: true });
 }
 
 /** `/unsubscribe/{token}`: GET shows a button, POST unsubscribes at once, without a redirect (RFC 8058 §3.2). */
@@ -74,17 +77,19 @@ const NEVER = 'never';
 
 interface ConfirmOptions {
   readonly translation: Translation;
+  readonly brand?: Brand | undefined;
   /** Whether the page offers never to be mailed again. */
   readonly refusable?: boolean;
 }
 
 /** Asks; its forms post to its own address. */
 function confirmPage({ heading, text, button }: Confirmable['question'], options: ConfirmOptions): Page {
-  const { translation } = options;
+  const { translation, brand } = options;
   const title = localized(heading, translation);
   return layout({
     title,
     translation,
+    brand,
     formAction: ["'self'"],
     content: html`<h1>${title}</h1>
 ${paragraphs(text, translation)}<form method="post">
@@ -94,11 +99,12 @@ ${paragraphs(text, translation)}<form method="post">
 }
 
 function confirmedPage({ heading, text }: Words, options: ConfirmOptions): Page {
-  const { translation } = options;
+  const { translation, brand } = options;
   const title = localized(heading, translation);
   return layout({
     title,
     translation,
+    brand,
     ...(options.refusable === true && { formAction: ["'self'"] }),
     content: html`${mark('good')}\n<h1>${title}</h1>\n${paragraphs(text, translation)}${refusalForm(options)}`,
   });

@@ -10,6 +10,7 @@ import { fileTooLarge } from '../forms/check.ts';
 import type { Upload, FileStore, FileWriter } from '../forms/files.ts';
 import { message } from '../languages/languages.ts';
 import { codeOf } from '../lib/errors.ts';
+import { StoreError } from '../store/store.ts';
 import {
   parametersOf,
   ClientGone,
@@ -24,6 +25,7 @@ import {
   type Entry,
   type FieldLimits,
 } from './entries.ts';
+import { filenameOf } from './filename.ts';
 import { refuse, type Refusal } from './answer.ts';
 
 /** Bytes of the body, of a file and of all files, and how many files; `uploads`: whether the form takes files at all. */
@@ -39,6 +41,8 @@ export interface MultipartBody {
   readonly refusal: Refusal | undefined;
   /** Empty where the body is refused: what had come of them is dropped. */
   readonly files: readonly Upload[];
+  /** What the store said when it could not take a file; the body is read on all the same. */
+  readonly fault?: Error | undefined;
 }
 
 export interface MultipartOptions {
@@ -51,7 +55,7 @@ export interface MultipartOptions {
 const MAX_BOUNDARY_LENGTH = 70;
 const INVALID = 'The body is not valid multipart/form-data.';
 
-/** Reads the body. Rejects with ClientGone, or with what the store said; nothing is left of it in either case. */
+/** Reads the body. Rejects with ClientGone; nothing is left of it then, nor where the store failed. */
 export async function readMultipart(request: IncomingMessage, options: MultipartOptions): Promise<MultipartBody> {
   const parameters = parametersOf(request.headers['content-type'] ?? '');
   const boundary = parameters.get('boundary') ?? '';
@@ -65,9 +69,10 @@ export async function readMultipart(request: IncomingMessage, options: Multipart
     const early = await collector.take(partsOf(chunks, boundary));
     const parts = collector.read(parameters.get('charset'));
     const refusal = early ?? parts.refusal;
-    if (refusal === undefined) return { ...parts, files: collector.uploads() };
+    const { fault } = collector;
+    if (refusal === undefined && fault === undefined) return { ...parts, files: collector.uploads() };
     await collector.abort();
-    return { ...parts, files: [], refusal };
+    return { ...parts, files: [], refusal, fault };
   } catch (error) {
     await collector.abort();
     throw error;
@@ -202,18 +207,19 @@ function readHead(headers: string): PartHead {
     }
   }
   const parameters = parametersOf(disposition);
-  const filename = parameters.get('filename') ?? readExtended(parameters.get('filename*') ?? '');
+  // RFC 6266 §4.3: the extended one is the exact one.
+  const filename = readExtended(parameters.get('filename*') ?? '') ?? parameters.get('filename');
   return { name: parameters.get('name'), filename, type };
 }
 
-/** The `filename*` of RFC 8187, which RFC 7578 forbids and some libraries send all the same, as bytes. */
+/** The `filename*` of RFC 8187, which RFC 7578 forbids and some libraries send all the same, as bytes of UTF-8. */
 function readExtended(value: string): string | undefined {
-  const encoded = /^utf-8'[^']*'(.*)$/i.exec(value)?.[1];
-  try {
-    return encoded === undefined ? undefined : Buffer.from(decodeURIComponent(encoded)).toString('latin1');
-  } catch {
-    return undefined;
-  }
+  const [, charset = '', encoded] = /^([\w-]{1,40})'[^']*'(.*)$/.exec(value) ?? [];
+  const decoder = decoderOf(charset);
+  if (encoded === undefined || decoder === undefined) return undefined;
+  const bytes = encoded.replaceAll(/%([0-9a-f]{2})/gi, (_, hex: string) => String.fromCharCode(parseInt(hex, 16)));
+  const text = decode(Buffer.from(bytes, 'latin1'), decoder);
+  return text === undefined ? undefined : Buffer.from(text).toString('latin1');
 }
 
 interface Piece extends PartHead {
@@ -233,9 +239,15 @@ class PartCollector {
   #filesTotal = 0;
   #stored = 0;
   #refusal: Refusal | undefined;
+  #fault: Error | undefined;
 
   constructor(options: MultipartOptions) {
     this.#options = options;
+  }
+
+  /** What the store said when it could not take a file. */
+  get fault(): Error | undefined {
+    return this.#fault;
   }
 
   /** Resolves when all is read and written, or with what ended the reading early. */
@@ -277,15 +289,24 @@ class PartCollector {
     else if (piece.size > limits.file) this.#refusal ??= fileTooBig(piece, limits.file);
     else if (this.#filesTotal > limits.files_total) this.#refusal ??= filesTooBig(limits.files_total);
     else if (piece.writer === undefined && this.#stored === limits.files) this.#refusal ??= tooManyFiles(limits.files);
-    if (this.#refusal !== undefined) return;
+    if (this.#refusal !== undefined || this.#fault !== undefined) return;
     if (piece.writer === undefined) this.#stored++;
     piece.writer ??= files.begin({ field: '', filename: '', contentType: contentTypeOf(piece), hash });
-    await piece.writer.write(chunk);
+    try {
+      await piece.writer.write(chunk);
+    } catch (error) {
+      if (!(error instanceof StoreError)) throw error;
+      this.#fault = error;
+    }
   }
 
-  /** Drops what was stored. */
+  /** Drops what was stored; what a store that fails keeps is swept later. */
   async abort(): Promise<void> {
-    await Promise.all(this.#pieces.flatMap(({ writer }) => (writer === undefined ? [] : [writer.abort()])));
+    try {
+      await Promise.all(this.#pieces.flatMap(({ writer }) => (writer === undefined ? [] : [writer.abort()])));
+    } catch (error) {
+      if (this.#fault === undefined) throw error;
+    }
   }
 
   /** What the parts say, as far as they have come. `declared` is the charset of the body's type. */
@@ -299,7 +320,7 @@ class PartCollector {
       if (field === undefined) this.#refusal ??= malformed(`The name of a field is not valid ${decoder.encoding}.`);
       else if (piece.filename === undefined) this.#addField(entries, { field, piece, decoder });
       else if (piece.filename !== '' || piece.size > 0) {
-        piece.names = { field, filename: plainFilename(decodeName(piece.filename, decoder) ?? '') };
+        piece.names = { field, filename: filenameOf(piece.filename, decoder) };
         chosen.push(piece.names);
       } else chosen.push({ field, filename: '' });
     }
@@ -314,7 +335,7 @@ class PartCollector {
       if (names === undefined) return [];
       // A file without content had no reason to begin one.
       const writer = piece.writer ?? files.begin({ ...names, contentType: contentTypeOf(piece), hash });
-      return [{ ...writer.end(), ...names }];
+      return [writer.end(names)];
     });
   }
 
@@ -350,8 +371,7 @@ function contentTypeOf({ type }: Piece): string {
 }
 
 function fileTooBig({ filename = '' }: Piece, most: number): Refusal {
-  const name = plainFilename(Buffer.from(filename, 'latin1').toString('utf8'));
-  return refuse('FILES_TOO_BIG', { message: fileTooLarge(name, most) });
+  return refuse('FILES_TOO_BIG', { message: fileTooLarge(filenameOf(filename, guessDecoder([])), most) });
 }
 
 function filesTooBig(most: number): Refusal {
@@ -366,14 +386,4 @@ function tooManyFiles(most: number): Refusal {
 function decodeName(binary: string, decoder: TextDecoder): string | undefined {
   const text = decode(Buffer.from(binary, 'latin1'), decoder);
   return text?.replaceAll('%22', '"').replaceAll(/%0D%0A|%0D|%0A/g, '\n');
-}
-
-/** The last part of a path, without what a terminal, a mail header or a file system would act on. */
-function plainFilename(name: string): string {
-  const base = name.slice(Math.max(name.lastIndexOf('/'), name.lastIndexOf('\\')) + 1);
-  const clean = base
-    .replaceAll(/[\p{Cc}\p{Cf}\p{Zl}\p{Zp}]/gu, '')
-    .trim()
-    .slice(0, 200);
-  return clean === '' || clean === '.' || clean === '..' ? 'file' : clean;
 }

@@ -21,14 +21,17 @@ import { createServe, type ServeParts } from './api/serve.ts';
 import { apiRoutes } from './api/table.ts';
 import { type Context, type Exchange, refuseOver, type State, translationFor } from './context.ts';
 import { originOf, preflights, validOrigin } from './cors.ts';
+import { createOwnerPages, type OwnerPageParts } from './owner-pages.ts';
 import { createConfirm, createUnsubscribe, type LinkParts } from './links.ts';
 import { errorPage } from './pages/error.ts';
 import { layout } from './pages/layout.ts';
 import { openApi } from './openapi/document.ts';
 import { referencePage } from './pages/reference.ts';
+import { type ChallengeParts, createChallengeHandler } from './kit/challenge.ts';
+import { createKit, type KitFile } from './kit/kit.ts';
 import type { Metrics } from './metrics.ts';
 
-export interface TableParts extends Services, ServeParts, LinkParts {
+export interface TableParts extends Services, ServeParts, LinkParts, OwnerPageParts, ChallengeParts {
   /** Of this program, for the reference. */
   readonly version: string;
   readonly freeSpace: FreeSpace;
@@ -45,6 +48,7 @@ type Handler = (exchange: Exchange, params: Readonly<Record<string, string>>) =>
 
 /** The API's routes answer with and without these. */
 const PREFIX = /^\/(?:api|v1)(?=\/)/;
+const KIT: readonly KitFile[] = ['/postern.js', '/postern.mjs', '/postern.d.mts'];
 const EXACT = { strict: true, sensitive: true };
 
 /** Mounts all routes but the forms' addresses. Unknown paths are 404, known ones with another method 405. */
@@ -73,8 +77,18 @@ export function mountRoutes(app: Koa<State>, parts: TableParts): void {
     '/docs',
     answering(() => reference().page),
   );
+  const kit = createKit(parts.version);
+  for (const path of KIT)
+    pages.get(
+      path,
+      answering((exchange) => kit(exchange, path)),
+    );
+  pages.get('/challenge', answering(createChallengeHandler(parts)));
   pages.register('/confirm/:token', ['GET', 'POST'], answering(createConfirm(parts)));
   pages.register('/unsubscribe/:token', ['GET', 'POST'], answering(createUnsubscribe(parts)));
+  const owner = createOwnerPages(parts);
+  pages.register('/s/:token', ['GET', 'POST'], answering(owner.page));
+  pages.get('/s/:token/files/:file', answering(owner.file));
   const api = apiRouters(routes, createServe(parts, routes));
 
   app.use(apiCors());

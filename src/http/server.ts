@@ -19,6 +19,7 @@ import Koa from 'koa';
 import type { Domains } from '../domains/domains.ts';
 import { clientBucket, type Limits, type Verdict } from '../accounts/rate-limits.ts';
 import { httpPlaces } from '../config/schema-server.ts';
+import type { Challenges } from '../forms/challenges.ts';
 import type { CertificateKeeper } from '../lib/certificate.ts';
 import { errorFields, codeOf } from '../lib/errors.ts';
 import { newId } from '../lib/ids.ts';
@@ -50,6 +51,7 @@ import { mountRoutes, refused, type TableParts } from './routes.ts';
 export interface HttpServerOptions extends SubmitParts, TableParts {
   readonly domains: Pick<Domains, 'status' | 'report' | 'check' | 'rotateKeys' | 'move'>;
   readonly limits: Limits;
+  readonly challenges: Challenges;
   /** Comes before all routes: what the dev world adds. */
   readonly extra?: Koa.Middleware;
   readonly deadlines?: Partial<Deadlines>;
@@ -351,7 +353,7 @@ function rawAnswer(refusal: Refusal, limit: Verdict, id: string): string {
 }
 
 const EXPOSED_HEADERS =
-  'X-Request-Id, X-RateLimit-Limit, X-RateLimit-Remaining, X-RateLimit-Reset, Retry-After, Idempotent-Replayed';
+  'X-Request-Id, X-RateLimit-Limit, X-RateLimit-Remaining, X-RateLimit-Reset, Retry-After, Idempotent-Replayed, HX-Redirect, HX-Reswap';
 
 /** Headers by which pages of this origin may read the answer; none may where it is empty. */
 function readableHeaders(origin: string): Readonly<Record<string, string>> {
@@ -364,7 +366,8 @@ function readableHeaders(origin: string): Readonly<Record<string, string>> {
 }
 
 const JSON_POLICY = "default-src 'none'; frame-ancestors 'none'";
-const NO_CONTENT = 204;
+/** No Content, Not Modified. */
+const WITHOUT_BODY: ReadonlySet<number> = new Set([204, 304]);
 
 /** The headers that every response has. */
 function commonHeaders(id: string, { limit, remaining, reset }: Verdict): Readonly<Record<string, string>> {
@@ -401,7 +404,7 @@ function respond(ctx: Context, closing: boolean): void {
   const all: Record<string, string> = {
     ...common,
     ...(type.startsWith('text/html') ? {} : { 'Content-Security-Policy': JSON_POLICY }),
-    ...(status === NO_CONTENT ? {} : { 'Content-Type': type }),
+    ...(WITHOUT_BODY.has(status) ? {} : { 'Content-Type': type }),
     ...headers,
   };
   // What it depends on beside the page that asks.
@@ -413,6 +416,6 @@ function respond(ctx: Context, closing: boolean): void {
     return;
   }
   ctx.respond = false;
-  if (status !== NO_CONTENT) all['Content-Length'] = String(Buffer.byteLength(body));
+  if (!WITHOUT_BODY.has(status)) all['Content-Length'] = String(Buffer.byteLength(body));
   ctx.res.writeHead(status, all).end(body);
 }

@@ -4,7 +4,8 @@
  * addresses, and mail systems send them as they are, without quotes. No quoted locals, literals, comments, lists or control
  * characters: whatever this accepts can stand in an envelope or a header as it is.
  */
-import { domainToASCII } from 'node:url';
+import { createHash } from 'node:crypto';
+import { domainToASCII, domainToUnicode } from 'node:url';
 
 export interface Address {
   /** As written; its case is the receiver's business (RFC 5321 §2.4). */
@@ -100,4 +101,18 @@ export function canonicalMailbox(address: string): string {
   const domain = SAME_DOMAIN.get(written) ?? written;
   const name = local.toLowerCase().replace(/(?<=.)\+.*$/u, '');
   return `${IGNORES_DOTS.has(domain) ? name.replaceAll('.', '') : name}@${domain}`;
+}
+
+const HASH = 'sha256:';
+
+/** What stays of an address that was erased and must not be mailed again: the address in lower case is recognised by it. */
+export function hashedAddress(address: string): string {
+  const lower = address.toLowerCase();
+  return lower.startsWith(HASH) ? lower : HASH + createHash('sha256').update(lower).digest('hex');
+}
+
+/** The domains that the same mailbox may be written with. */
+export function domainsOf({ domain }: Pick<Address, 'domain'>): string[] {
+  const others = [...SAME_DOMAIN].flatMap(([one, other]) => (one === domain ? [other] : other === domain ? [one] : []));
+  return [...new Set([domain, ...others, domainToUnicode(domain)])];
 }

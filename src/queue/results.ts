@@ -61,7 +61,13 @@ export interface ResultWriterOptions extends WritingOptions {
 
 /** Why claimed deliveries are not sent now: a plan without room, or what keeps them from their recipient. */
 export type Withheld =
-  'suppressed' | 'refused' | 'pending' | 'suspended' | 'unknown' | { readonly until: number; readonly reply: string };
+  | 'suppressed'
+  | 'stopped'
+  | 'refused'
+  | 'pending'
+  | 'suspended'
+  | 'unknown'
+  | { readonly until: number; readonly reply: string };
 
 /** What a try means for one delivery. */
 interface Ending {
@@ -358,6 +364,7 @@ function waits(tried: Tried, due: number, reply: string): Ending {
 
 const UNWANTED = {
   suppressed: '550 5.7.1 the address is on the suppression list',
+  stopped: '550 5.7.1 the recipient has stopped the notifications of this form',
   refused: '550 5.7.1 the recipient wants no mail from this server',
 };
 const UNCONFIRMED = '451 4.7.1 the recipient has not agreed yet to get mail of this account: its mail waits';
@@ -398,7 +405,7 @@ function expired(row: DeliveryRow, message: MessageRow | undefined, now: number)
  * of their own server, and not for the tests of a tenant, which must not stop its mail.
  */
 export function suppressesGone({ kind, environment }: MessageRow): boolean {
-  return environment === 'live' && (kind === 'transactional' || kind === 'acknowledgment');
+  return environment === 'live' && (kind === 'transactional' || kind === 'acknowledgment' || kind === 'confirmation');
 }
 
 function failureOf({ row, message }: About, { reply, host }: Words, why: BounceClass): Ending['failure'] {

@@ -57,9 +57,9 @@ const AWAKE = 'awake';
 
 /**
  * What holds for each kind of mail. `suppression`: it heeds the suppression list; a lead reaches the form's owner, and an
- * alert whom it is for, whatever other mail to them has come to. `consent`: the tenant names its recipients, so that they
- * have to agree to get it; other mail has rules of its own. `counts`: strangers cause it, and it counts against the plan when
- * it is first tried; what programs send counted when it was accepted.
+ * alert whom it is for, whatever other mail to them has come to, but for who has stopped the notifications of the form. `consent`: the
+ * tenant names its recipients, so that they have to agree to get it; other mail has rules of its own. `counts`: strangers
+ * cause it, and it counts against the plan when it is first tried; what programs send counted when it was accepted.
  */
 export const KINDS: Readonly<
   Record<MessageKind, { readonly suppression: boolean; readonly consent: boolean; readonly counts: boolean }>
@@ -67,6 +67,7 @@ export const KINDS: Readonly<
   notification: { suppression: false, consent: true, counts: true },
   system: { suppression: false, consent: true, counts: false },
   acknowledgment: { suppression: true, consent: false, counts: true },
+  confirmation: { suppression: true, consent: false, counts: true },
   transactional: { suppression: true, consent: false, counts: false },
   forward: { suppression: true, consent: true, counts: true },
   reply: { suppression: true, consent: false, counts: true },
@@ -212,8 +213,11 @@ export class Worker {
     const waits = await this.#admit(agreed, messages);
     function withheld(row: ClaimedRow): Withheld | undefined {
       if (row.suspended === 1) return 'suspended';
-      if (isSuppressed(row, messages.get(row.message))) return 'suppressed';
-      return statuses.get(row.id) ?? (waits === undefined ? 'unknown' : waits.get(row.id));
+      return (
+        suppression(row, messages.get(row.message)) ??
+        statuses.get(row.id) ??
+        (waits === undefined ? 'unknown' : waits.get(row.id))
+      );
     }
     for (const { destination, rows } of claimed) {
       const batches: Batch[] = [];
@@ -239,7 +243,7 @@ export class Worker {
     if (admission === undefined) return new Map();
     const first = rows.filter((row) => {
       const message = messages.get(row.message);
-      if (row.counted_at !== null || row.suspended === 1 || isSuppressed(row, message)) return false;
+      if (row.counted_at !== null || row.suspended === 1 || suppression(row, message) !== undefined) return false;
       return message === undefined || (KINDS[message.kind].counts && message.environment === 'live');
     });
     return admission.place(first).catch((error: unknown) => this.#failed(error));
@@ -326,6 +330,8 @@ export class Worker {
   }
 }
 
-function isSuppressed(row: ClaimedRow, message: MessageRow | undefined): boolean {
-  return message !== undefined && KINDS[message.kind].suppression && row.suppressed === 1;
+/** The entry of the suppression list that keeps the message from the recipient. */
+function suppression(row: ClaimedRow, message: MessageRow | undefined): 'suppressed' | 'stopped' | undefined {
+  if (message?.kind === 'notification') return row.stopped === 1 ? 'stopped' : undefined;
+  return message !== undefined && KINDS[message.kind].suppression && row.suppressed === 1 ? 'suppressed' : undefined;
 }

@@ -15,6 +15,7 @@ import { isReport } from '../mail/automatic.ts';
 import { fieldsOf, splitHeader } from '../mail/header.ts';
 import { MAX_REPORT_BYTES } from '../mail/report.ts';
 import { SRS_VALID_MS } from '../mail/own-addresses.ts';
+import { noteFailedNotification } from '../store/form-options.ts';
 import { insertBounce, findInbound, claimBounce, deleteBounce, postponeBounce } from '../store/inbound.ts';
 import type { Report, ReportedRecipient } from '../mail/report-parts.ts';
 import { eventOf, suppressesGone } from '../queue/results.ts';
@@ -174,6 +175,7 @@ export function createBounceReading(parts: ReadingParts): () => Promise<void> {
       if (state === 'delivered' && !late.has(id)) late.set(id, { ...found, reported });
     }
     const unit = [...late.values()].flatMap((each) => bounced(each, message, now));
+    if (late.size > 0) unit.push(...noteFailedNotification({ message, at: now }));
     const policy = [...late.values()].find(({ reported }) => isAboutUs(reported.meaning.class));
     if (policy === undefined) return unit;
     const { recipient } = policy.delivery;
@@ -193,7 +195,7 @@ export function createBounceReading(parts: ReadingParts): () => Promise<void> {
   async function complained(row: DeliveryRow, message: MessageRow): Promise<Statement[]> {
     const { tenant, recipient: address } = row;
     const known = await complaintsOf(store, [message.id]);
-    if (known.has(message.id) && (await findSuppression(store, tenant, address)) !== undefined) return [];
+    if (known.has(message.id) && (await findSuppression(store, { tenant, address, form: '' })) !== undefined) return [];
     const now = clock.now();
     const complaint = suppress({ tenant, address, reason: 'complaint', created_at: now });
     return [...eventOf({ row, message, now }, 'email.complained', {}), complaint];

@@ -33,7 +33,13 @@ const BUCKET = `${DAY}:alert:policy`;
 /** What is refused because of this server, its domains or what it sends, and not because of the recipient. */
 const ABOUT_US: ReadonlySet<BounceClass> = new Set(['blocked', 'authentication', 'policy', 'spam', 'rate']);
 /** Mail that we only pass on says more about its author; an alert to the operator causes no other alert. */
-const OWN: ReadonlySet<MessageRow['kind']> = new Set(['notification', 'acknowledgment', 'transactional', 'reply']);
+const OWN: ReadonlySet<MessageRow['kind']> = new Set([
+  'notification',
+  'acknowledgment',
+  'confirmation',
+  'transactional',
+  'reply',
+]);
 
 /** The statements that send it, for the unit of what it tells of; none where there was one today. Rejects where the store cannot write. */
 export async function policyAlert(

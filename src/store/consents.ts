@@ -4,11 +4,11 @@
  * queue. A mailbox that said "never again" gets nothing but mail of tenants that are trusted or have its domain.
  */
 import { sql } from 'kysely';
-import { canonicalMailbox, parseAddress } from '../lib/addresses.ts';
+import { canonicalMailbox, hashedAddress, parseAddress } from '../lib/addresses.ts';
 import { waiting } from './deliveries.ts';
 import { noteDue } from './destinations.ts';
 import { isServed } from './domains.ts';
-import { countOf, finder, listed, query, reader, type Statement } from './statement.ts';
+import { countOf, deleteFrom, finder, listed, query, reader, type Statement } from './statement.ts';
 import type { Store } from './store.ts';
 import type { ConsentRow, DeliveryRow, DomainRow, MailboxRow } from './tables.ts';
 
@@ -46,7 +46,7 @@ export async function recipientStatuses(
   const [domains, consents, refusals] = await Promise.all([
     servedDomains(store, tenant, [...new Set(addresses.map(domainOf))]),
     consentsOf(store, tenant, addresses.map(lowerCase)),
-    refusedAmong(store, addresses.map(canonicalMailbox)),
+    refusedAmong(store, addresses.flatMap(mailboxNames)),
   ]);
   const own = new Set(domains.map(({ name }) => name));
   const agreed = new Set(consents.flatMap(({ address, confirmed_at }) => (confirmed_at === null ? [] : [address])));
@@ -55,7 +55,7 @@ export async function recipientStatuses(
 
   function statusOf(address: string): RecipientStatus {
     if (own.has(domainOf(address))) return 'confirmed';
-    if (refused.has(canonicalMailbox(address))) return 'refused';
+    if (mailboxNames(address).some((name) => refused.has(name))) return 'refused';
     return agreed.has(address.toLowerCase()) ? 'confirmed' : 'pending';
   }
 }
@@ -135,11 +135,24 @@ export const takeMailbox = query<{ mailbox: string; account: string }>(
     on conflict (mailbox) do update set account = excluded.account where mailboxes.account is null`,
 );
 
-const oneMailbox = finder('mailboxes', 'mailbox');
+const mailboxAmong = reader(
+  (mailboxes: readonly string[]) => sql<MailboxRow>`select * from mailboxes
+    where mailbox in ${listed(mailboxes)} order by mailbox`,
+);
+
+/** How a mailbox may be known: by itself, or by its hash after it was erased. */
+function mailboxNames(address: string): string[] {
+  const mailbox = canonicalMailbox(address);
+  return [mailbox, hashedAddress(mailbox)];
+}
+
+/** The statement that forgets what is known of a mailbox. */
+export const forgetMailbox = deleteFrom('mailboxes', 'mailbox');
 
 /** What is known of the mailbox that the address leads to; undefined where nothing is. */
-export function findMailbox(store: Store, address: string): Promise<MailboxRow | undefined> {
-  return oneMailbox(store, canonicalMailbox(address));
+export async function findMailbox(store: Store, address: string): Promise<MailboxRow | undefined> {
+  const rows = await mailboxAmong(store, mailboxNames(address));
+  return rows.find(({ refused_at }) => refused_at !== null) ?? rows[0];
 }
 
 /** Whether the mailbox that the address leads to wants no mail of this server. */

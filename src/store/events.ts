@@ -4,11 +4,13 @@ import type { PublicEvent } from '../lib/event-types.ts';
 import { firstId, newId, timeOfId } from '../lib/ids.ts';
 import { finder, insertInto, listed, lister, query, reader, type Statement } from './statement.ts';
 import type { Store } from './store.ts';
-import type { EventRow } from './tables.ts';
+import { fallbackOf } from './form-options.ts';
+import type { EventRow, SubmissionRow } from './tables.ts';
 
 /** The public ones, which webhooks know, and those of keys and accounts, which only GET /events shows. */
 export type EventType =
   | PublicEvent
+  | 'submission.pending'
   | 'domain.dkim_next'
   | 'domain.dkim_active'
   | 'domain.dkim_retired'
@@ -101,12 +103,15 @@ export async function eventsOfRequest(store: Store, request: string): Promise<Ev
 
 const eventsAt = lister('events', ['tenant', 'created_at', 'submission']);
 
-/** The events that a submission was accepted with. */
-export function eventsOfSubmission(
+/** The events of a submission: when it came, was accepted later, and went to the fallback. */
+export async function eventsOfSubmission(
   store: Store,
-  { id, tenant, created_at }: { readonly id: string; readonly tenant: string; readonly created_at: number },
+  { id, tenant, created_at, accepted_at }: Pick<SubmissionRow, 'id' | 'tenant' | 'created_at' | 'accepted_at'>,
 ): Promise<EventRow[]> {
-  return eventsAt(store, tenant, created_at, id);
+  const used = (await fallbackOf(store, id))?.used_at;
+  const moments = new Set([created_at, accepted_at ?? created_at, used ?? created_at]);
+  const events = await Promise.all(Array.from(moments, (at) => eventsAt(store, tenant, at, id)));
+  return events.flat();
 }
 
 /** All events of these messages, oldest first. */

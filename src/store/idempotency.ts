@@ -17,6 +17,20 @@ export const claimKey = query<
       where known.created_at <= ${value('expired')} or (known.status = 0 and known.created_at <= ${value('abandoned')})`,
 );
 
+/**
+ * The statement that notes what a request was answered, with that; it touches no row where the same one was answered after
+ * `expired` (ms).
+ */
+export const noteAnswer = query<
+  Pick<IdempotencyRow, 'scope' | 'key' | 'status' | 'response'> & { now: number; expired: number }
+>(
+  (value) => sql`insert into idempotency_keys as known (scope, key, hash, status, response, created_at)
+    values (${value('scope')}, ${value('key')}, '', ${value('status')}, ${value('response')}, ${value('now')})
+    on conflict (scope, key) do update
+      set status = excluded.status, response = excluded.response, created_at = excluded.created_at
+      where known.created_at <= ${value('expired')}`,
+);
+
 const inProgress = ['scope', 'key', 'created_at', sql`status = 0`] as const;
 
 /** The statement that stores the answer; it touches no row where the claim was taken over meanwhile. */

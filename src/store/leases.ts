@@ -15,6 +15,8 @@ export type ClaimedRow = Pick<
 > & {
   /** 1: on the tenant's suppression list. */
   suppressed: number;
+  /** 1: it tells of a form whose notifications the recipient has ended. */
+  stopped: number;
   /** 1: nothing of its tenant leaves now. */
   suspended: number;
   /** 1: its recipient must have agreed to get mail of its tenant. */
@@ -43,6 +45,8 @@ export const claimDeliveriesOfTenant = query<Claim & { tenant: string }, Claimed
 function claim(value: Placeholders<Claim>, dialect: Dialect, ofTenant = sql``) {
   // Only PostgreSQL has other daemons whose claims run at the same time.
   const lock = dialect === 'sqlite' ? sql`` : sql`for update skip locked`;
+  const recipient = sql`lower(deliveries.recipient)`;
+  const spellings = sql`(${recipient}, ${hashOf(recipient, dialect)})`;
   return sql<ClaimedRow>`update deliveries set state = 'sending', attempts = attempts + 1,
       next_attempt_at = ${nextAttempt(value, dialect)},
       lease_owner = ${value('owner')}, lease_until = ${value('until')}, begun = 0
@@ -52,9 +56,21 @@ function claim(value: Placeholders<Claim>, dialect: Dialect, ofTenant = sql``) {
       order by next_attempt_at limit ${value('limit')} ${lock})
     returning id, message, tenant, recipient, destination, attempts, created_at, expires_at, counted_at,
       case when exists (select 1 from suppressions where suppressions.tenant = deliveries.tenant
-        and suppressions.address = lower(deliveries.recipient)) then 1 else 0 end as suppressed,
+        and suppressions.address in ${spellings} and suppressions.form = '') then 1 else 0 end as suppressed,
+      case when exists (select 1 from suppressions
+        join submissions on submissions.form = suppressions.form and submissions.tenant = suppressions.tenant
+        join messages on messages.submission = submissions.id
+        where suppressions.tenant = deliveries.tenant and suppressions.address in ${spellings}
+          and suppressions.form <> '' and messages.id = deliveries.message) then 1 else 0 end as stopped,
       case when ${tenantIs(sql`suspended = 1`)} then 1 else 0 end as suspended,
       case when ${tenantIs(sql`trusted = 0`)} then 1 else 0 end as untrusted`;
+}
+
+/** The `hashedAddress` of an address: SQLite has the function from sqlite-connection.ts. */
+function hashOf(address: RawBuilder<unknown>, dialect: Dialect) {
+  return dialect === 'sqlite'
+    ? sql`hashed_address(${address})`
+    : sql`'sha256:' || encode(sha256(convert_to(${address}, 'UTF8')), 'hex')`;
 }
 
 /** Whether the tenant of the delivery of the surrounding statement is so. */

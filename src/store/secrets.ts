@@ -1,4 +1,7 @@
-/** Secrets that the daemon makes for itself, and tokens of mailed links, of whose values there is only a SHA-256. */
+/**
+ * Secrets that the daemon makes for itself; tokens of mailed links, of whose values there is only a SHA-256; and which tokens
+ * of pages were used.
+ */
 import { randomBytes } from 'node:crypto';
 import { sql } from 'kysely';
 import { deleteFrom, finder, insertInto, query } from './statement.ts';
@@ -28,3 +31,11 @@ export const forgetTokensOf = deleteFrom('tokens', 'subject', 'kind', 'tenant');
 
 /** The token whose value has this SHA-256, ended or not, or undefined. */
 export const findTokenByHash = finder('tokens', 'hash');
+
+/** The statement that notes that a page's token was used; it touches no row where it was before. */
+export const useToken = insertInto('used_tokens', sql`on conflict do nothing`);
+
+/** The statement that forgets those that nobody takes any more. */
+export const forgetUsedTokens = query<{ before: number }>(
+  (value) => sql`delete from used_tokens where expires_at < ${value('before')}`,
+);

@@ -3,6 +3,7 @@
  * acknowledged rows: FULL is set on every open and asserted (docs/dependencies.md).
  */
 import Database from 'better-sqlite3';
+import { hashedAddress } from '../lib/addresses.ts';
 import { PassingError, codeOf } from '../lib/errors.ts';
 
 /** The writing connection. The file is made with mode 0600: it holds DKIM keys. */
@@ -16,6 +17,8 @@ export function openForWriting(path: string): Database.Database {
   database.pragma('cache_size = -16384');
   // 32 MiB between checkpoints, each of which writes and syncs the pages that changed once, however often they did.
   database.pragma('wal_autocheckpoint = 8192');
+  // PostgreSQL can do that itself.
+  database.function('hashed_address', { deterministic: true }, (address) => hashedAddress(String(address)));
   assertDurable(database);
   return database;
 }

@@ -42,9 +42,12 @@ export async function countSubmissions(store: Store, filter: SubmissionFilter): 
     const ids = await newest(store, filter, { limit: SEARCHED });
     return (await rowsOf(store, ids, { text, limit: SEARCHED })).length;
   }
-  // Spam has an index of its own; the others have not.
+  // Spam and what is pending have indexes of their own; the others have not.
   if (status === 'accepted') {
-    return (await counted({ ...filter, status: undefined })) - (await counted({ ...filter, status: 'spam' }));
+    const [all, spam, pending] = await Promise.all(
+      ([undefined, 'spam', 'pending'] as const).map((each) => counted({ ...filter, status: each })),
+    );
+    return (all ?? 0) - (spam ?? 0) - (pending ?? 0);
   }
   return counted(filter);
 
@@ -74,8 +77,9 @@ function filtered(store: Store, { tenant, form, status, from, until }: Submissio
         where forms.tenant in (${tenant}, ${accountOf(tenant)}) and kind = ${form.kind})`,
     );
   }
-  // Written as the partial index has it.
+  // Written as the partial indexes have it.
   if (status === 'spam') rows = rows.where(sql<boolean>`status = 'spam'`);
+  else if (status === 'pending') rows = rows.where(sql<boolean>`status = 'pending'`);
   else if (status !== undefined) rows = rows.where('status', '=', status);
   if (from !== undefined) rows = rows.where('id', '>=', firstId('sub', from));
   if (until !== undefined) rows = rows.where('id', '<', firstId('sub', until));
@@ -122,7 +126,7 @@ const notified = reader(
     select messages.submission, deliveries.message, deliveries.recipient, deliveries.state
     from messages join deliveries on deliveries.message = messages.id
     where messages.submission in ${listed(ids)} and messages.kind = 'notification'
-    order by messages.id, deliveries.recipient`,
+    order by messages.created_at, deliveries.recipient, messages.id`,
 );
 
 export interface SubmissionParts {
@@ -151,12 +155,14 @@ export async function partsOf(store: Store, rows: readonly SubmissionRow[]): Pro
   });
 }
 
-type SubmissionDelivery = Pick<MessageRow, 'kind'> & Pick<DeliveryRow, 'id' | 'destination' | 'state'>;
+type SubmissionDelivery = Pick<MessageRow, 'kind'> &
+  Pick<DeliveryRow, 'id' | 'destination' | 'state' | 'recipient' | 'last_reply'>;
 
 /** Every delivery of the mail that tells of a submission. */
 export const deliveriesOfSubmission = reader(
   (submission: string) => sql<SubmissionDelivery>`
-    select messages.kind, deliveries.id, deliveries.destination, deliveries.state
+    select messages.kind, deliveries.id, deliveries.destination, deliveries.state, deliveries.recipient,
+      deliveries.last_reply
     from messages join deliveries on deliveries.message = messages.id
     where messages.submission = ${submission} order by deliveries.id`,
 );

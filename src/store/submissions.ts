@@ -26,10 +26,16 @@ export const uncountSubmission = update(
   ['form', sql`submissions > 0`],
 );
 
-/** The statement that calls a submission spam, or takes that back; it touches no row where it is called that already. */
-export const markSubmission = query<Pick<SubmissionRow, 'id' | 'status'>>(
+/** The statement that gives a submission another status; it touches no row where it had another meanwhile. */
+export const markSubmission = query<Pick<SubmissionRow, 'id' | 'status'> & { from: SubmissionRow['status'] }>(
   (value) => sql`update submissions set status = ${value('status')}
-    where id = ${value('id')} and status <> ${value('status')}`,
+    where id = ${value('id')} and status = ${value('from')}`,
+);
+
+/** The same for one that is accepted now, and was not when it came. */
+export const acceptLater = query<{ id: string; from: SubmissionRow['status']; at: number }>(
+  (value) => sql`update submissions set status = 'accepted', accepted_at = ${value('at')}
+    where id = ${value('id')} and status = ${value('from')}`,
 );
 
 /** The statement that changes nothing: with `expect` 1 its unit fails where the submission is gone, and nobody removes it before. */
@@ -131,10 +137,11 @@ const hasArrived = sql`exists (
 const isTold = sql`not exists (
   select 1 from webhooks
   where webhooks.tenant = submissions.tenant and webhooks.status = 'active' and (
-    webhooks.cursor <= submissions.created_at + 120000
+    webhooks.cursor <= coalesce(submissions.accepted_at, submissions.created_at) + 120000
     or exists (
       select 1 from events join deliveries on deliveries.event = events.id
-      where events.tenant = submissions.tenant and events.created_at = submissions.created_at
+      where events.tenant = submissions.tenant
+        and events.created_at = coalesce(submissions.accepted_at, submissions.created_at)
         and events.submission = submissions.id
         and deliveries.webhook = webhooks.id and deliveries.settled_at is null)))`;
 
@@ -145,6 +152,15 @@ const old = query<Shelf & { after: string; before: string; unreached: string; li
       and ${isSettled} and ${isTold}
     order by id limit ${value('limit')}`,
 );
+
+/** The submissions of which less is to stay: the same conditions, without a form. */
+const reducible = query<{ after: string; unreached: string; limit: number }, Pick<SubmissionRow, 'id' | 'stored'>>(
+  (value) => sql`select id, stored from submissions
+    where stored in ('metadata', 'none') and id > ${value('after')} and (id < ${value('unreached')} or ${hasArrived})
+      and ${isSettled} and ${isTold}
+    order by id limit ${value('limit')}`,
+);
+
 const sizes = reader(
   (ids: readonly string[]) => sql<{ submission: string; file: string | null; size: number }>`
     select submission, id as file, size from submission_files where submission in ${listed(ids)}
@@ -169,7 +185,27 @@ export interface OldOnes extends Shelf {
 
 /** Submissions of the shelf that may go, oldest first. */
 export async function oldSubmissions(store: Store, which: OldOnes): Promise<OldSubmission[]> {
-  const rows = await store.select(old(which));
+  return sizesOf(store, await store.select(old(which)));
+}
+
+export interface ReducibleSubmission extends OldSubmission {
+  /** What is to stay: its metadata or nothing. */
+  readonly stored: SubmissionRow['stored'];
+}
+
+/** Submissions whose mail has arrived and of which less is to stay, oldest first. */
+export async function reducibleSubmissions(
+  store: Store,
+  which: Pick<OldOnes, 'after' | 'unreached' | 'limit'>,
+): Promise<ReducibleSubmission[]> {
+  return sizesOf(store, await store.select(reducible(which)));
+}
+
+/** These submissions with their files, and how much they take. */
+export async function sizesOf<Row extends { readonly id: string }>(
+  store: Store,
+  rows: readonly Row[],
+): Promise<(Row & OldSubmission)[]> {
   if (rows.length === 0) return [];
   const parts = Map.groupBy(
     await sizes(
@@ -178,10 +214,10 @@ export async function oldSubmissions(store: Store, which: OldOnes): Promise<OldS
     ),
     ({ submission }) => submission,
   );
-  return rows.map(({ id }) => {
-    const own = parts.get(id) ?? [];
+  return rows.map((row) => {
+    const own = parts.get(row.id) ?? [];
     const bytes = own.reduce((sum, { size }) => sum + size, 0);
-    return { id, files: own.flatMap(({ file }) => file ?? []), bytes };
+    return { ...row, files: own.flatMap(({ file }) => file ?? []), bytes };
   });
 }
 
@@ -220,6 +256,39 @@ export function removeOldSubmissions(those: readonly OldSubmission[]): Statement
     removeFiles({ files: those.flatMap((each) => each.files) }),
     removeBodies({ ids }),
     dropBodies({ ids }),
+  ];
+}
+
+/** What a visitor wrote; also in what the spam filter says of it. */
+const dropFields = query<{ ids: readonly string[] }>(
+  (value) => sql`update submissions set fields = '[]', control = '{}', spam_reasons = '[]', stored = 'dropped'
+    where id in ${listed(value('ids'))} and ${isSettled}`,
+);
+const isDropped = sql`exists (
+  select 1 from submissions where submissions.id = messages.submission and submissions.stored = 'dropped')`;
+const dropFileRows = query<{ ids: readonly string[] }>(
+  (value) => sql`delete from submission_files where submission in (
+    select id from submissions where id in ${listed(value('ids'))} and stored = 'dropped')`,
+);
+const dropBodiesOfDropped = query<{ ids: readonly string[] }>(
+  (value) => sql`delete from message_chunks where message in (
+    select id from messages where submission in ${listed(value('ids'))} and ${isDropped})`,
+);
+const markBodiesOfDropped = query<{ ids: readonly string[] }>(
+  (value) => sql`update messages set body = 'dropped'
+    where submission in ${listed(value('ids'))} and body <> 'dropped' and ${isDropped}`,
+);
+
+/** The unit that drops what those of these submissions say whose mail is settled still; their metadata stays. */
+export function dropSubmissionContent(those: readonly OldSubmission[]): Statement[] {
+  const ids = those.map(({ id }) => id);
+  return [
+    lockSubmissions({ ids }),
+    dropFields({ ids }),
+    dropFileRows({ ids }),
+    removeFiles({ files: those.flatMap((each) => each.files) }),
+    dropBodiesOfDropped({ ids }),
+    markBodiesOfDropped({ ids }),
   ];
 }
 

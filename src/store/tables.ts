@@ -23,6 +23,17 @@ export interface Tables {
     confirmed_at: number | null;
     created_at: number;
   };
+  /** What the owners of a project have taught the spam filter. */
+  spam_learned: {
+    tenant: string;
+    /** Its slug; empty for forms that the API made. */
+    project: string;
+    /** Compressed. */
+    weights: Uint8Array;
+    /** How many there were. */
+    decisions: number;
+    updated_at: number;
+  };
   projects: {
     id: string;
     tenant: string;
@@ -112,16 +123,46 @@ export interface Tables {
     fields: string;
     /** JSON: the control fields that mail uses (`_subject`, `_replyto`). */
     control: string;
+    /** As the form's `ip` has it: an address, its network, a hash, or empty. */
     ip: string;
     user_agent: string;
     referer: string;
-    status: 'accepted' | 'spam';
+    /** `pending`: its visitor has not confirmed it yet (`double_opt_in`). */
+    status: 'accepted' | 'spam' | 'pending';
     spam_score: number;
     /** JSON: `[{ name, score, detail }]`. */
     spam_reasons: string;
     /** Of the key that it came with: mail of `test` is never delivered. */
     environment: 'live' | 'test';
+    /** What stays once its mail is delivered: its metadata, nothing, or (null) all of it. `dropped`: its metadata is left. */
+    stored: 'metadata' | 'none' | 'dropped' | null;
+    /** What its owner has taught the spam filter by it; null where nothing. */
+    learned: 'spam' | 'ham' | null;
+    /** When it was confirmed or released; null where it was accepted as it came, or is not accepted. */
+    accepted_at: number | null;
     created_at: number;
+  };
+  /** A submission that its visitor has to confirm. */
+  opt_ins: {
+    submission: string;
+    tenant: string;
+    form: string;
+    /** Of the visitor, in canonical form (lib/addresses). */
+    mailbox: string;
+    /** Whom it came from, as a hash. */
+    client: string;
+    /** When it is dropped. */
+    expires_at: number;
+  };
+  /** Where mail about a submission fails, its form's `fallback` gets it, once. */
+  fallbacks: {
+    submission: string;
+    /** From then on mail that still waits has failed. */
+    late_at: number;
+    /** When to look at its mail; null while there is no reason to. */
+    due_at: number | null;
+    /** When the fallback was used. */
+    used_at: number | null;
   };
   submission_files: {
     id: string;
@@ -132,6 +173,8 @@ export interface Tables {
     filename: string;
     content_type: string;
     size: number;
+    /** 1: there is a virus scanner, and it did not answer. */
+    unscanned: number;
   };
   file_chunks: {
     file: string;
@@ -254,8 +297,23 @@ export interface Tables {
   suppressions: {
     tenant: string;
     address: string;
+    /** The form whose notifications it no longer gets, as `submissions.form`; empty: all mail but notifications. */
+    form: string;
     reason: 'bounce' | 'complaint' | 'unsubscribe' | 'manual';
     created_at: number;
+  };
+  /** Links of owners that were used and work no more. */
+  used_links: {
+    /** SHA-256 of the token. */
+    hash: string;
+    expires_at: number;
+  };
+  /** Up to when the digests of a project tell what happened. */
+  digests: {
+    tenant: string;
+    /** Its slug. */
+    project: string;
+    until: number;
   };
   /** When an address was last sent an acknowledgment by any form of the tenant. */
   acknowledged: {
@@ -387,12 +445,18 @@ export interface Tables {
   tokens: {
     /** SHA-256 of the token, hexadecimal. */
     hash: string;
-    kind: 'signup' | 'recipient';
+    kind: 'signup' | 'recipient' | 'submission';
     tenant: string;
-    /** What it confirms: the id of the tenant, or a recipient's address in lower case. */
+    /** What it confirms: the id of the tenant, a recipient's address in lower case, or the id of a submission. */
     subject: string;
     expires_at: number;
     created_at: number;
+  };
+  /** Tokens of pages that were used. */
+  used_tokens: {
+    id: string;
+    /** When nobody takes it any more. */
+    expires_at: number;
   };
   /** Whether an address has agreed to get the mail of a tenant. */
   consents: {
@@ -513,17 +577,27 @@ export type DomainStatus = 'pending' | 'verified' | 'degraded' | 'failed';
 
 /** `webhook`: no mail, but what webhooks are told of an event; it is made from the event at each attempt. */
 export type MessageKind =
-  'notification' | 'acknowledgment' | 'transactional' | 'forward' | 'reply' | 'dsn' | 'system' | 'webhook';
+  | 'notification'
+  | 'acknowledgment'
+  | 'confirmation'
+  | 'transactional'
+  | 'forward'
+  | 'reply'
+  | 'dsn'
+  | 'system'
+  | 'webhook';
 
 export type DeliveryState =
   'queued' | 'sending' | 'deferred' | 'delivered' | 'bounced' | 'expired' | 'cancelled' | 'suppressed' | 'captured';
 
 export type TenantRow = Tables['tenants'];
 export type ProjectRow = Tables['projects'];
+export type SpamLearnedRow = Tables['spam_learned'];
 export type RevisionRow = Tables['config_revisions'];
 export type DomainRow = Tables['domains'];
 export type DkimKeyRow = Tables['dkim_keys'];
 export type SubmissionRow = Tables['submissions'];
+export type FallbackRow = Tables['fallbacks'];
 export type FileRow = Tables['submission_files'];
 export type FileChunkRow = Tables['file_chunks'];
 export type FormCounterRow = Tables['form_counters'];

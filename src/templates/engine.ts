@@ -4,8 +4,8 @@
  * place. Subjects and lines never hold a line break.
  */
 import type { Template } from 'liquidjs';
-import { acknowledgmentMail, bounded, notificationMail, type Builtin } from './builtin.ts';
-import { dateFormat, isLanguage, type Language } from '../languages/languages.ts';
+import { acknowledgmentMail, bounded, languageOf, notificationMail, type Builtin } from './builtin.ts';
+import { dateFormat, type Language } from '../languages/languages.ts';
 import { Engine, nullPrototype, timestampFormat, type TimeLeft } from './liquid.ts';
 import {
   type Rendered,
@@ -34,25 +34,20 @@ export function isBuiltin(name: string): boolean {
 
 /** The built-in templates, whatever a project calls by their names. Of more than 256 Ki characters they show a part. */
 export function builtinTemplates(timezone = 'UTC'): Readonly<Record<TemplateType, Builtin>> {
+  // A formatter costs a hundred times what using it does.
   const formats = new Map<Language, (ms: number) => string>();
 
-  function formatIn(language: Language): (ms: number) => string {
+  function scope(variables: Variables): Variables {
+    const { language } = languageOf(variables);
     const format = formats.get(language) ?? dateFormat(language, timezone);
     formats.set(language, format);
-    return format;
+    return scopeOf({}, variables, format);
   }
 
   return {
-    form: (variables) => {
-      const language = languageOf(variables);
-      return notificationMail(bounded(scopeOf({}, variables, formatIn(language)), language), language);
-    },
-    acknowledgment: (variables) => acknowledgmentMail(variables, languageOf(variables)),
+    form: (variables) => notificationMail(bounded(scope(variables))),
+    acknowledgment: (variables) => acknowledgmentMail(scope(variables)),
   };
-}
-
-function languageOf({ language }: Variables): Language {
-  return isLanguage(language) ? language : 'en';
 }
 
 const PARTS: readonly TemplatePart[] = ['subject', 'text', 'html'];
@@ -181,7 +176,7 @@ const EXAMPLE: Variables = {
   form: { name: 'Ada Lovelace', email: 'ada@example.com', message: 'Hello\nworld', subject: 'Hello' },
   fields: [
     { name: 'name', label: 'Name', value: 'Ada Lovelace' },
-    { name: 'email', label: 'Email', value: 'ada@example.com' },
+    { name: 'email', label: 'Email', value: 'ada@example.com', link: 'mailto:ada@example.com' },
     { name: 'message', label: 'Message', value: 'Hello\nworld' },
   ],
   files: [{ filename: 'notes.pdf', size: 48_213, content_type: 'application/pdf' }],
@@ -191,6 +186,12 @@ const EXAMPLE: Variables = {
   ip: '192.0.2.1',
   referer: 'https://example.com/contact',
   submission_id: 'sub_01jgwz4v8k7m5n3p2q1r0s9t8v',
+  language: 'en',
+  links: {
+    view: 'https://mail.example.net/s/view',
+    spam: 'https://mail.example.net/s/spam',
+    stop: 'https://mail.example.net/s/stop',
+  },
 };
 
 function attempt<T>(place: Pick<TemplateFault, 'template' | 'part'>, work: () => T): T {

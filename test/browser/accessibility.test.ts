@@ -99,7 +99,7 @@ describe('pages', () => {
       return response.status();
     };
     const good = { name: 'Ann', email: 'ann@inbox.test', message: 'Hello' };
-    expect(await post('/example.test/contact', good)).toBe(200);
+    expect(await post('/example.test/contact', good)).toBe(303);
     await expectGoodPage(page);
     const { light, dark, brightness } = await inBothSchemes(page);
     expect(light.equals(dark)).toBe(false);

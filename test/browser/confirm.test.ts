@@ -37,3 +37,26 @@ test('the pages of a mailed link', async () => {
   expect(await heading()).toBe('This link does not work');
   await expectGoodPage(page);
 });
+
+test('the page that confirms what a visitor sent', async () => {
+  const site = `
+project: { name: Site, slug: site, owner: owner@inbox.test }
+domains: { example.test: { forms: { join: { name: Join us, double_opt_in: true } } } }
+`;
+  const world = await startTestWorld({ projects: { 'site.yml': site } });
+  const fields = { email: 'ana@inbox.test', message: 'Hello' };
+  expect((await world.post('/example.test/join', fields, { Origin: 'https://example.test' })).status).toBe(200);
+  const mails = await world.caught(1);
+  const [mail] = mails.list();
+  if (mail === undefined) throw new Error('nothing was caught');
+  const [path = ''] = /\/confirm\/[\w-]+/.exec((await mails.source(mail)).toString().replaceAll('=\r\n', '')) ?? [];
+
+  const { page, problems } = await openBrowser();
+  await page.goto(world.url + path);
+  await expectGoodPage(page);
+  await page.getByRole('button', { name: 'Confirm', exact: true }).click();
+  await expectGoodPage(page);
+  expect(await page.getByRole('heading', { level: 1 }).innerText()).toBe('Thank you, your message is confirmed');
+  await world.caught(2);
+  expect(problems).toEqual([]);
+});

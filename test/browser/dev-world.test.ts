@@ -25,7 +25,7 @@ async function fillIn(page: Page, world: DevWorld): Promise<void> {
 
 /** The row of the notification in the outbox, which keeps itself up to date. */
 function notification(outbox: Page): Locator {
-  return outbox.getByRole('link', { name: /New submission: Contact form/ });
+  return outbox.getByRole('link', { name: /Contact form: / });
 }
 
 async function bytesOf(download: Download): Promise<Buffer> {

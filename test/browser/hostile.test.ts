@@ -1,7 +1,11 @@
 import { readFile } from 'node:fs/promises';
+import { simpleParser } from 'mailparser';
 import { createTransport } from 'nodemailer';
 import { expect, test } from 'vitest';
+import { digestMail, entryOf } from '../../src/forms/digest-mail.ts';
+import { translationOf } from '../../src/languages/languages.ts';
 import { startDevWorld, startSite, useBrowser } from '../harness/browser.ts';
+import { startTestWorld } from '../harness/daemon.ts';
 
 const openBrowser = useBrowser();
 
@@ -16,8 +20,23 @@ const ATTACKS = [
 ];
 const ALL = ATTACKS.join(' ');
 
+/** The demo without the filter, which knows scripts for what they are. */
+const PROJECT = `
+project: { name: Demo, slug: demo, owner: owner@inbox.test }
+domains:
+  demo.test:
+    forms:
+      contact:
+        to: owner@inbox.test
+        required: [name, email, message]
+        fields: { name: { label: Your name }, message: { label: Your message } }
+        uploads: { enabled: true }
+        allow_localhost: true
+        spam_protection: { content_filter: false }
+`;
+
 test('a submission full of scripts is shown as it was written, and nothing of it runs', async () => {
-  const world = await startDevWorld();
+  const world = await startDevWorld(PROJECT);
   const { page, problems } = await openBrowser();
   const form = new FormData();
   form.set('name', ATTACKS[1] ?? '');
@@ -62,6 +81,92 @@ test('a submission full of scripts is shown as it was written, and nothing of it
   expect(await page.getByLabel('Your message').inputValue()).toBe(ALL);
   expect(await page.getByRole('textbox').count()).toBe(3 + ATTACKS.length);
   // An injected handler that the policy stopped would be among these too.
+  expect(problems).toEqual([]);
+});
+
+test('nothing of it runs on the error page, on the owner’s pages and in what is mailed', async () => {
+  const site = await startSite();
+  const world = await startTestWorld({
+    projects: {
+      'site.yml': `
+project: { name: Site, slug: site, owner: owner@inbox.test }
+domains:
+  example.test:
+    forms:
+      contact:
+        to: owner@inbox.test
+        required: [name, email]
+        fields: { topic: { options: [One, Two] }, days: { type: list, options: [Mon] }, secret: { type: hidden } }
+        uploads: { enabled: true }
+        spam_protection: { content_filter: false }
+`,
+    },
+  });
+  const { page, problems } = await openBrowser();
+  const names = ['name', 'topic', 'days[]', 'secret', 'consent', 'phone', 'url', ...ATTACKS];
+  const inputs = names.map((name) => `<input name="${escaped(name)}" value="${escaped(ALL)}">`);
+  const fields = `${inputs.join('')}<textarea name="message">${escaped(ALL)}</textarea><input type="file" name="${escaped(ALL)}">`;
+  const form = `<form action="${world.url}/example.test/contact" method="post" enctype="multipart/form-data">`;
+  site.pages.set('/', `<!doctype html><title>x</title>${form}${fields}<button>Go</button></form>`);
+  const script = `<!doctype html><script>alert('attachment')</script>`;
+  const files = [{ name: '<img src=x onerror=alert(7)>.html', mimeType: 'text/html', buffer: Buffer.from(script) }];
+
+  await page.goto(`http://www.example.test:${site.port}/?${encodeURI(ALL)}`);
+  await page.locator('[type=file]').setInputFiles(files);
+  await page.getByRole('button', { name: 'Go', exact: true }).click();
+  await page.getByRole('alert').waitFor();
+  expect(await page.locator('textarea[name=message]').inputValue()).toBe(ALL);
+  expect(await page.getByRole('main').innerText()).toContain('<img src=x onerror=alert(7)>.html');
+  expect(await page.locator('[name="javascript:alert(6)"]').inputValue()).toBe(ALL);
+
+  const body = new FormData();
+  for (const [i, name] of ['name', 'phone', 'message', 'subject', ...ATTACKS].entries())
+    body.set(name, ATTACKS[i % ATTACKS.length] ?? '');
+  body.set('email', 'ann@inbox.test');
+  body.set('website', ATTACKS[5] ?? '');
+  for (const { name, buffer, mimeType } of files) body.append('file', new Blob([buffer], { type: mimeType }), name);
+  const headers = { Referer: `https://example.test/?${ALL}`, 'User-Agent': ALL };
+  expect((await world.post('/example.test/contact', body, headers)).status).toBe(200);
+  const [mail] = (await world.caught(1)).list();
+  if (mail === undefined) throw new Error('nothing was caught');
+  const { html = false, text = '' } = await simpleParser(await world.mx.mails.source(mail));
+  const [view = '', spam = ''] = [...text.matchAll(/\/s\/[\w.-]+/g)].map(([path]) => path);
+  await page.goto(world.url + view);
+  for (const attack of ATTACKS) await page.getByText(attack, { exact: false }).first().waitFor();
+  const [download] = await Promise.all([
+    page.waitForEvent('download'),
+    page.getByRole('link', { name: '<img src=x onerror=alert(7)>.html' }).click(),
+  ]);
+  expect(await readFile(await download.path(), 'utf8')).toBe(script);
+  // Nothing but a browser's own schemes for the web, for mail and for calls can be clicked.
+  const schemes = await page.locator('a').evaluateAll((links: { protocol: string }[]) => links.map((a) => a.protocol));
+  expect(new Set(schemes)).toEqual(new Set(['http:', 'mailto:']));
+  await page.goto(world.url + spam);
+  await page.getByRole('heading', { level: 1 }).waitFor();
+
+  const [row] = await world.daemon.store.read.selectFrom('submissions').selectAll().execute();
+  if (row === undefined) throw new Error('nothing was stored');
+  const reasons = JSON.stringify([{ name: 'words', score: 20, detail: ALL }]);
+  const links = { view: `${world.url}${view}`, release: `${world.url}/s/r`, confirm: `${world.url}/s/c` };
+  const entry = { ...entryOf({ ...row, spam_reasons: reasons }, undefined), ...links };
+  const digest = digestMail({
+    project: ALL,
+    weekly: false,
+    timezone: 'UTC',
+    translation: translationOf('en'),
+    entries: [entry],
+    count: 1,
+    releaseAll: links.release,
+    confirmAll: links.confirm,
+    failed: [{ form: ALL, recipient: ALL, count: 1, reply: ALL }],
+  });
+  for (const source of [html, digest.html]) {
+    await page.goto('about:blank');
+    await page.setContent(source === false ? '' : source);
+    await page.getByText('alert(2)').first().waitFor();
+    // No more than the mail program's own reader: what would run or be fetched is not there.
+    expect(await page.locator('script, img, svg, iframe, [onerror], [onload], a[href^="javascript:"]').count()).toBe(0);
+  }
   expect(problems).toEqual([]);
 });
 

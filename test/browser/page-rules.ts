@@ -1,4 +1,5 @@
 /** What every page of ours must be, judged in the browser as it stands there. */
+import axe from 'axe-core';
 import type { Page } from 'playwright-core';
 import { expect } from 'vitest';
 
@@ -15,9 +16,15 @@ export async function expectGoodPage(page: Page, lang = 'en'): Promise<void> {
     untitledFrames: 0,
   });
   expect(await unnamed(page)).toEqual([]);
+  await expectReadable(page);
+}
+
+/** In light and dark, on a phone and with text of twice the size (WCAG 2.2, 1.4.4): for pages, and for mails in HTML. */
+export async function expectReadable(page: Page, kind: 'page' | 'part' = 'page'): Promise<void> {
   for (const colorScheme of ['light', 'dark'] as const) {
     await page.emulateMedia({ colorScheme });
     expect(await faint(page), `${colorScheme} ${page.url()}`).toEqual([]);
+    expect(await axeFaults(page, kind), `${colorScheme} ${page.url()}`).toEqual([]);
   }
   await page.emulateMedia({ colorScheme: 'light' });
   const size = page.viewportSize();
@@ -25,6 +32,12 @@ export async function expectGoodPage(page: Page, lang = 'en'): Promise<void> {
     await page.setViewportSize({ width, height: 740 });
     expect(await wider(page), `${width} px ${page.url()}`).toEqual([]);
   }
+  await page.evaluate("document.documentElement.style.fontSize = '200%'");
+  for (const width of [390, 1280]) {
+    await page.setViewportSize({ width, height: 740 });
+    expect(await wider(page), `200 % at ${width} px ${page.url()}`).toEqual([]);
+  }
+  await page.evaluate("document.documentElement.style.fontSize = ''");
   if (size !== null) await page.setViewportSize(size);
 }
 
@@ -153,4 +166,19 @@ export async function focused(page: Page): Promise<{ element: string; outlined: 
       outlined: outlineStyle !== 'none' && parseFloat(outlineWidth) >= 2,
     };
   })()`);
+}
+
+/**
+ * What axe-core finds in Chromium or Firefox: each rule with its elements. Its best practices are about landmarks and headings,
+ * which mails, and what stands in somebody else’s page, need not have.
+ */
+export async function axeFaults(
+  page: { evaluate(source: string): Promise<unknown> },
+  kind: 'page' | 'part' = 'page',
+): Promise<string[]> {
+  const tags = ['wcag2a', 'wcag2aa', 'wcag21a', 'wcag21aa', 'wcag22aa', ...(kind === 'page' ? ['best-practice'] : [])];
+  await page.evaluate(`${axe.source}; undefined`);
+  const faults = await page.evaluate(`axe.run(document, { runOnly: ${JSON.stringify(tags)} }).then(({ violations }) =>
+    violations.map(({ id, help, nodes }) => id + ' (' + help + '): ' + nodes.map(({ html }) => html.slice(0, 160)).join(' | ')))`);
+  return faults as string[];
 }

@@ -95,7 +95,7 @@ describe('a plain form, without JavaScript', () => {
     await page.getByLabel('Name').fill('Jürgen Groß');
     await page.getByLabel('E-mail').fill('juergen@inbox.test');
     await page.getByLabel('Message').fill('Grüße');
-    expect(await send(page)).toBe(200);
+    expect(await send(page)).toBe(303);
     expect(await heading(page)).toBe('Thank you');
     expect(await page.title()).toBe('Thank you – example.test');
     const back = page.getByRole('link', { name: 'Back to example.test' });
@@ -156,7 +156,7 @@ describe('a plain form, without JavaScript', () => {
     expect(await page.getByLabel('Message').inputValue()).toBe(message);
     await page.getByLabel('Your name').fill('Jürgen Groß');
     await page.getByLabel('File').setInputFiles({ name: 'plan.txt', mimeType: 'text/plain', buffer: Buffer.from('2') });
-    expect(await send(page, 'Send')).toBe(200);
+    expect(await send(page, 'Send')).toBe(303);
     expect(await heading(page)).toBe('Thank you');
 
     const mail = await theMail(world);
@@ -177,7 +177,7 @@ describe('a plain form, without JavaScript', () => {
     await page.getByLabel('Your name').fill('Ann');
     await page.getByLabel('Email').fill('ann@inbox.test');
     await page.getByLabel('Message').fill('Hello');
-    expect(await send(page, 'Send')).toBe(200);
+    expect(await send(page, 'Send')).toBe(303);
     const back = await page.getByRole('link', { name: 'Back to example.test' }).getAttribute('href');
     expect(new URL(back ?? '').host).toMatch(/^(?:www\.)?example\.test(?::\d+)?$/);
 
@@ -198,7 +198,7 @@ describe('a plain form, without JavaScript', () => {
       await page.getByLabel('Message').fill('Buy now!');
       statuses.push(await send(page));
     }
-    expect(statuses).toEqual([200, 429]);
+    expect(statuses).toEqual([303, 429]);
     expect(await heading(page)).toBe('Too many requests');
     expect(await page.getByRole('main').innerText()).toMatch(/try again in about \d+ (?:minutes|hours)|about a minute/);
     await page.goBack();
@@ -212,7 +212,7 @@ describe('a plain form, without JavaScript', () => {
     await page.goto(`http://evil.test:${site.port}/theirs`);
     expect(await send(page)).toBe(403);
     const words = await page.getByRole('alert').innerText();
-    expect(words).toContain(`Pages of http://evil.test:${site.port} may not use this form.`);
+    expect(words).toContain(`Pages of http://evil.test:${site.port} may not use the form example.test/contact.`);
     expect(words).toContain('allowed_origins');
     expect(world.mx.mails.list()).toEqual([]);
     expect(problems).toEqual([]);

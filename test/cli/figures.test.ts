@@ -131,10 +131,18 @@ test('suppressions are added, listed and removed', async () => {
     code: 0,
     out: 'Suppressed al@inbox.test (manual). No mail is sent to this address.\n',
   });
+  expect(await ana.say(['suppressions', 'add', 'al@inbox.test', '--form', 'shop.test/contact'])).toMatchObject({
+    code: 0,
+    out: 'Suppressed al@inbox.test (manual). It gets no notifications of the form shop.test/contact.\n',
+  });
   const { out } = await ana.say(['suppressions', 'list'], { width: 100 });
   expect(out).toMatch(
-    /^ADDRESS +REASON +SINCE\nal@inbox\.test +manual +2\S+Z\nbo@inbox\.test +unsubscribe +2\S+Z\n2 of 2\n$/,
+    /^ADDRESS +FORM +REASON +SINCE\nal@inbox\.test +manual +2\S+Z\nal@inbox\.test +shop\.test\/contact +manual +2\S+Z\nbo@inbox\.test +unsubscribe +2\S+Z\n3 of 3\n$/,
   );
+  expect(await ana.say(['suppressions', 'remove', 'al@inbox.test', '--form', 'shop.test/contact'])).toMatchObject({
+    code: 0,
+    out: 'Removed al@inbox.test from the suppression list.\n',
+  });
   expect(await ana.say(['suppressions', 'remove', 'bo@inbox.test'])).toMatchObject({
     code: 0,
     out: 'Removed bo@inbox.test from the suppression list.\n',

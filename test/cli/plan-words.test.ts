@@ -71,6 +71,18 @@ describe('a form', () => {
       'spam_protection: { honeypot: web }',
       'honeypot url → web; change the field in your page as well',
     ],
+    ['', 'spam_protection: { challenge: pow }', 'challenge: pow; pages without it can no longer send'],
+    [
+      'spam_protection: { challenge: pow }',
+      'spam_protection: { challenge: { provider: hcaptcha, secret: shh } }',
+      'challenge: hcaptcha; pages without it can no longer send',
+    ],
+    [
+      'spam_protection: { challenge: { provider: hcaptcha, secret: shh } }',
+      'spam_protection: { challenge: { provider: hcaptcha, secret: hush } }',
+      'new secret of the captcha',
+    ],
+    ['spam_protection: { challenge: pow }', '', 'no challenge'],
     ['', 'acknowledgment: {}', 'sends acknowledgments'],
     ['acknowledgment: {}', 'acknowledgment: { enabled: false }', 'no longer sends acknowledgments'],
     ['uploads: {}', '', 'no longer accepts files'],

@@ -52,7 +52,7 @@ describe('templates preview', () => {
       code: 0,
       err: '',
       out: `Template mine (form), as sent by form shop.test/contact
-From: Contact <forms@shop.test>
+From: Ada Lovelace via Contact <forms@shop.test>
 Subject: Shop: Ada Lovelace
 
 Hello Ada Lovelace
@@ -70,7 +70,7 @@ Hello Ada Lovelace
     expect(contact.out).toContain('From: Ada Lovelace at the shop <shop@shop.test>\nSubject: From Ada Lovelace\n');
     const jobs = (await say(['templates', 'preview', 'mine', '--form', 'shop.test/jobs'])).out;
     expect(jobs).toContain(
-      'Subject: New submission: jobs\n\nGiven name: Some words\nMail: ada@example.com\nTopic: Sales\nSalary: 42\nshop.test blue\n',
+      'Subject: jobs: Some words\n\nGiven name: Some words\nMail: ada@example.com\nTopic: Sales\nSalary: 42\nshop.test blue\n',
     );
     const thanks = (await say(['templates', 'preview', 'thanks'])).out;
     expect(thanks).toContain(
@@ -92,11 +92,15 @@ Hello Ada Lovelace
     const nowhere = await person();
     const { out, code } = await nowhere.say(['templates', 'preview', name]);
     expect(code).toBe(0);
-    expect(out).toContain('not used by any form\nFrom: Contact <forms@example.com>\nSubject: ');
+    const from = name === 'default' ? 'Ada Lovelace via Contact' : 'Contact';
+    expect(out).toContain(`not used by any form\nFrom: ${from} <forms@example.com>\nSubject: `);
     expect(out).toContain('<!DOCTYPE html>');
     const { say } = await shop(MORE);
     const collection = await say(['templates', 'preview', 'default', '--json']);
-    expect(JSON.parse(collection.out)).toMatchObject({ form: 'c/partners/signup', subject: 'New submission: signup' });
+    expect(JSON.parse(collection.out)).toMatchObject({
+      form: 'c/partners/signup',
+      subject: 'signup: Ada Lovelace – A question',
+    });
   });
 
   test('writes the HTML part to a file, and opens it', async () => {

@@ -39,7 +39,7 @@ describe('test send', () => {
     const mails = await world.caught(1);
     const [mail] = mails.list();
     const parsed = await simpleParser(mail === undefined ? '' : await mails.source(mail));
-    expect(parsed.from?.text).toBe('"Contact" <forms@shop.test>');
+    expect(parsed.from?.text).toBe('"Ada Lovelace via Contact" <forms@shop.test>');
     expect(parsed.subject).toBe('Shop: Ada Lovelace');
     expect(parsed.html).toContain('Draft for Ada Lovelace');
   });

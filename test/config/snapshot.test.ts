@@ -130,7 +130,7 @@ describe('a form of a collection', () => {
   ])(
     'may be used from everywhere unless it, %s, or its collection (%s) lists origins',
     (keys, collection, audience) => {
-      expect(collected(keys, collection)?.audience).toEqual({ domain: undefined, ...audience });
+      expect(collected(keys, collection)?.audience).toEqual({ domain: undefined, localhost: false, ...audience });
     },
   );
 });

@@ -48,7 +48,7 @@ test('a configuration is read beside everything else, and is frozen', async () =
   expect(turns).toBeGreaterThan(10);
   expect(named).toMatchObject({ files: ['t.html'], domains: [] });
   if (!('ok' in result)) throw new Error(JSON.stringify(result.errors));
-  expect(result.ok.project).toEqual({ name: 'Shop', slug: 'shop' });
+  expect(result.ok.project).toEqual({ name: 'Shop', slug: 'shop', digest: 'daily' });
   expect(Object.isFrozen(result.ok.templates['t'])).toBe(true);
   expect(result.ok.templates['constructor']).toBeUndefined();
 });

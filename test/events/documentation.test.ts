@@ -40,7 +40,7 @@ describe('the examples', () => {
     const content = {
       submission: { id: String(sent), form: String(form), fields: JSON.stringify(Object.entries(fields ?? {})) },
       files: ((files ?? []) as { field: string; filename: string; content_type: string; size: number }[]).map(
-        (file, position) => ({ ...file, id: 'fil_1', submission: String(sent), position }),
+        (file, position) => ({ ...file, id: 'fil_1', submission: String(sent), position, unscanned: 0 }),
       ),
     };
     expect(JSON.parse(bodyOf(row, fields === undefined ? undefined : content))).toEqual(example);

@@ -60,7 +60,7 @@ describe('what happens is posted', () => {
     ] as const;
     const file = { field: 'cv', filename: 'cv.pdf', content_type: 'application/pdf', size: 12 };
     const id = await world.submit({ form: 'example.com/contact', fields: JSON.stringify(fields) }, [
-      insertFile({ id: 'fil_1', submission: 'sub_1', position: 0, ...file }),
+      insertFile({ id: 'fil_1', submission: 'sub_1', position: 0, unscanned: 0, ...file }),
     ]);
     await world.turn();
     const data = world.seen[0]?.json.data;

@@ -269,7 +269,7 @@ test('of several recipients those who agreed get theirs, and the visitor an ackn
   const posted = (await (await world.post(path(made), visitor('visitor'), JSON_ANSWER)).json()) as { id: string };
   await expect
     .poll(() => arrived(world))
-    .toEqual([`New submission: Both -> ${ACCOUNT}`, expect.stringContaining('-> visitor@inbox.test')]);
+    .toEqual([`Both: visitor@inbox.test -> ${ACCOUNT}`, expect.stringContaining('-> visitor@inbox.test')]);
   await expect
     .poll(async () => (await stranger.ask('GET', `/submissions/${posted.id}`)).body)
     .toMatchObject({

@@ -12,8 +12,16 @@ domains:
       contact: { name: Contact form, to: owner@inbox.test, acknowledgment: { enabled: true } }
       quiet: { to: owner@inbox.test, spam_protection: { on_spam: silent } }
 `;
-/** Eight points by its markup: what DNS says of the address decides. */
-const doubtful = { name: 'Kevin', message: 'See [url=x] please, it does not open.' };
+/** Offers of many kinds: of one that is nearly spam what DNS says of the address decides. */
+const OFFERS = [
+  'We sell garden furniture and would like to send you our price list.',
+  'We sell good solar panels at a low price.',
+  'Cheap loans. Buy now.',
+  'We have an offer for your shop, call us about it.',
+  'Our workshop makes wooden toys. Would you sell them?',
+  'We deliver fresh fruit to offices. Are you interested?',
+  'See [url=x] please, it does not open.',
+];
 
 test('what looked like spam is kept with its reasons, and arrives once when it is released', async () => {
   const world = await startTestWorld({ projects: { 'site.yml': SITE } });
@@ -52,16 +60,18 @@ test('whether the address can be answered decides, and is asked for real', async
     zone: [{ name: 'null.test', type: 'MX', value: '0 .' }],
   });
   const headers = { Accept: 'application/json', Origin: 'https://example.test' };
-  const verdicts: [string, number][] = [];
-  for (const email of ['kevin@inbox.test', 'kevin@null.test', 'kevin@nowhere.test']) {
-    const { status } = await world.post('/example.test/contact', { ...doubtful, email }, headers);
-    verdicts.push([email, status]);
+  const verdicts = new Set<string>();
+  for (const message of OFFERS) {
+    const statuses: number[] = [];
+    for (const email of ['kevin@inbox.test', 'kevin@null.test', 'kevin@nowhere.test']) {
+      const { status } = await world.post('/example.test/contact', { name: 'Kevin', message, email }, headers);
+      statuses.push(status);
+    }
+    verdicts.add(statuses.join(' '));
   }
-  expect(verdicts).toEqual([
-    ['kevin@inbox.test', 200],
-    ['kevin@null.test', 400],
-    ['kevin@nowhere.test', 400],
-  ]);
+  expect(verdicts).toContain('200 400 400');
+  // Where the text is clear DNS changes nothing, and the two addresses are never judged differently.
+  expect([...verdicts].filter((each) => !['200 200 200', '400 400 400', '200 400 400'].includes(each))).toEqual([]);
 });
 
 /** As the operator's key may. */

@@ -19,7 +19,7 @@ async function start() {
   const transport = nodemailer.createTransport({ host: '127.0.0.1', port, ignoreTLS: true });
   await world.post('/example.test/contact', { name: 'Vera', email: 'vera@inbox.test', message: 'Hello?' });
   const notified = await mail(world, 1);
-  const address = /^Reply-To: (\S+@example\.test)\r$/m.exec(notified.text)?.[1] ?? '';
+  const address = /^Reply-To: (?:"Vera"\s+)?<?([^\s<>]+@example\.test)>?\r$/m.exec(notified.text)?.[1] ?? '';
   const id = /^Message-ID: (\S+)\r$/m.exec(notified.text)?.[1] ?? '';
   return { ...world, world, transport, address, id, notified };
 }

@@ -35,9 +35,9 @@ test('a form post arrives as one signed mail, its text and files as they were se
     verdicts: { dkim: [{ result: 'pass', domain: 'example.test' }], spf: { result: 'pass' } },
   });
   const mail = await parsed(mails);
-  expect(mail.from?.text).toBe('"Contact form" <forms@example.test>');
-  expect(mail.replyTo?.value).toEqual([{ address: 'yamada@inbox.test', name: expect.any(String) }]);
-  expect(mail.subject).toBe('New submission: Contact form');
+  expect(mail.from?.text).toBe('"山田 太郎 via Contact form" <forms@example.test>');
+  expect(mail.replyTo?.value).toEqual([{ address: 'yamada@inbox.test', name: '山田 太郎' }]);
+  expect(mail.subject).toBe('Contact form: 山田 太郎');
   expect(mail.headers.get('auto-submitted')).toBe('auto-generated');
   expect(mail.text).toContain('山田 太郎');
   expect(mail.text).toMatch(/こんにちは。\n *Hello & <b>goodbye<\/b>/);
@@ -53,7 +53,7 @@ test.each([
     'with SMTPUTF8',
     '250-mx\r\n250-8BITMIME\r\n250 SMTPUTF8',
     ' BODY=8BITMIME SMTPUTF8',
-    'Reply-To: jürgen@example.org',
+    'Reply-To: "J" <jürgen@example.org>',
   ],
   ['without it', '250-mx\r\n250 8BITMIME', '', undefined],
 ])('a visitor whose address is beyond ASCII can be answered by a server %s', async (_, ehlo, parameters, replyTo) => {
@@ -86,7 +86,7 @@ test('urlencoded, multipart and JSON give the same mail, at both spellings of th
   expect(answers.map(({ status }) => status)).toEqual([200, 200, 200]);
   const mails = await world.caught(3);
   const texts = await Promise.all(
-    [0, 1, 2].map(async (i) => (await parsed(mails, i)).text?.replace(/sub_\w+|\d\d:\d\d:\d\d/g, '')),
+    [0, 1, 2].map(async (i) => (await parsed(mails, i)).text?.replace(/\/s\/\S+|\d\d:\d\d/g, '')),
   );
   expect(texts[0]).toContain('One line');
   expect(new Set(texts).size).toBe(1);

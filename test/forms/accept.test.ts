@@ -1,3 +1,4 @@
+import { createSecretKey } from 'node:crypto';
 import { expect, onTestFinished, test, vi } from 'vitest';
 import { Idempotency } from '../../src/accounts/idempotency.ts';
 import { createLimits } from '../../src/accounts/rate-limits.ts';
@@ -6,7 +7,7 @@ import { createMatching, checkSubmission } from '../../src/forms/check.ts';
 import type { SubmittedBody } from '../../src/forms/fields.ts';
 import { acceptSubmission, sweepAcknowledged, type Admitted } from '../../src/forms/accept.ts';
 import { createFileStore } from '../../src/forms/files.ts';
-import { checkForSpam } from '../../src/forms/spam/filter.ts';
+import { checkForSpam } from './spam-check.ts';
 import { silentLog } from '../../src/lib/log.ts';
 import { filesOf, readFile, findSubmission, submissionsOf } from '../../src/store/submissions.ts';
 import { UnmetError, StoreError } from '../../src/store/store.ts';
@@ -27,7 +28,8 @@ async function openWorld() {
   const wake = vi.fn<() => void>();
   const config = () => serverOf();
   const consent = testConsent({ store, clock, limits, config });
-  const parts = { store, clock, limits, consent, config, wake };
+  const clientKey = createSecretKey(Buffer.alloc(32, 3));
+  const parts = { store, clock, limits, consent, config, clientKey, wake };
   const accept = (submission: Admitted) => acceptSubmission(submission, parts);
 
   function admitted(form: Form, body: Partial<SubmittedBody>, more: Partial<Admitted> = {}): Admitted {
@@ -101,6 +103,8 @@ test('one submission is one unit: itself, its files, its mail, its event and its
   const { messages, deliveries, events } = await rows();
   expect(messages.map(({ kind, submission, expires_at }) => [kind, submission, expires_at - clock.now()])).toEqual([
     ['acknowledgment', id, 24 * HOUR],
+    // One for each recipient.
+    ['notification', id, 120 * HOUR],
     ['notification', id, 120 * HOUR],
   ]);
   expect(deliveries.map(({ recipient, destination, state }) => [recipient, destination, state])).toEqual([

@@ -238,7 +238,14 @@ test('who asks for a mail about one that has just gone is told so, and no mail i
   const limits = await createLimits({ store, clock, log: silentLog });
   onTestFinished(() => limits.close());
   const consent = testConsent({ store, clock, limits, config: () => snapshotOf().server });
-  const parts = { store, clock, consent, wake() {}, revisionOf: () => Promise.resolve(undefined) };
+  const parts = {
+    store,
+    clock,
+    consent,
+    wake() {},
+    revisionOf: () => Promise.resolve(undefined),
+    learning: { learn: () => Promise.reject(new Error('nothing is decided here')) },
+  };
   const decision = { snapshot: snapshotOf(), environment: 'live' } as const;
   expect(await resendSubmission(row, decision, parts)).toEqual({ kind: 'submission-gone' });
   expect(await store.read.selectFrom('messages').select('id').execute()).toHaveLength(1);

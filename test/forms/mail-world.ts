@@ -9,9 +9,10 @@ import { createMatching, checkSubmission } from '../../src/forms/check.ts';
 import type { SubmittedBody } from '../../src/forms/fields.ts';
 import { acceptSubmission, type Admitted } from '../../src/forms/accept.ts';
 import { createFileStore } from '../../src/forms/files.ts';
-import { checkForSpam } from '../../src/forms/spam/filter.ts';
+import { checkForSpam } from './spam-check.ts';
 import { type FormMail, createFormSource } from '../../src/forms/form-mail.ts';
 import { createKeyring } from '../../src/domains/dkim-keys.ts';
+import { translationOf } from '../../src/languages/languages.ts';
 import { silentLog } from '../../src/lib/log.ts';
 import { generateDkimKey, type DkimAlgorithm } from '../../src/mail/dkim.ts';
 import { insertDkimKey, type NewDkimKey } from '../../src/store/dkim-keys.ts';
@@ -65,7 +66,8 @@ export async function openMailWorld(config: WorldConfig, { keys, revision = true
   const error = vi.fn<(event: string) => void>();
   const warn = vi.fn<(event: string) => void>();
   const consent = testConsent({ store, clock, limits, config: () => server });
-  const parts = { store, clock, limits, consent, config: () => server, wake: () => undefined };
+  const clientKey = createSecretKey(Buffer.alloc(32, 3));
+  const parts = { store, clock, limits, consent, config: () => server, clientKey, wake: () => undefined };
   const accept = (submission: Admitted) => acceptSubmission(submission, parts);
   const revisionOf = vi.fn<(id: string) => Promise<Revision | undefined>>(() => {
     return Promise.resolve(revision ? { id: 'rev_1', config: projectOf(form).config } : undefined);
@@ -84,6 +86,7 @@ export async function openMailWorld(config: WorldConfig, { keys, revision = true
     revisionOf: keepRecent(revisionOf),
     renderer: rendererHere(),
     signing,
+    ownerKey: createSecretKey(secret),
   });
 
   async function post(entries: Entries, contents: readonly FileContent[] = []): Promise<string> {
@@ -144,6 +147,8 @@ export function formMailOf(config: WorldConfig, entries: Entries): FormMail {
     files: [],
     form: { key: form.key, name: form.name, config: form.config },
     relay: undefined,
+    linksFor: () => ({ view: 'https://mail.example.net/s/view', spam: 'https://mail.example.net/s/spam' }),
+    translation: translationOf('en'),
     project: { revision: 'rev_1', templates, timezone: settings.timezone },
     renderer: rendererHere(),
     builtins: (timezone) => builtinTemplates(timezone),
@@ -159,6 +164,9 @@ const SUBMISSION: SubmissionRow = {
   revision: 'rev_1',
   fields: '[]',
   control: '{}',
+  stored: null,
+  learned: null,
+  accepted_at: null,
   ip: '192.0.2.7',
   user_agent: '',
   referer: '',

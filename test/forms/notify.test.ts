@@ -10,13 +10,13 @@ test('a submission becomes a signed mail to the owner that the visitor can be an
   const id = await world.post([...ana, ['topic', 'x'], ['topic', 'y']]);
   const got = await world.read(id);
   expect(addressing(got)).toEqual({
-    from: '"Contact us" <forms@example.com>',
+    from: '"Ana García 田中 via Contact us" <forms@example.com>',
     to: 'a@example.org, b@example.net',
     cc: '',
     bcc: '',
-    replyTo: 'ana@example.org',
+    replyTo: '"Ana García 田中" <ana@example.org>',
   });
-  expect(got.mail.subject).toBe('New submission: Contact us');
+  expect(got.mail.subject).toBe('Contact us: Ana García 田中');
   expect(got.mail.date?.getTime()).toBe(world.clock.now());
   expect(got.mail.messageId).toBe(`<${got.message.id.slice(4)}@example.com>`);
   expect(got.mail.headers.get('auto-submitted')).toBe('auto-generated');
@@ -40,7 +40,7 @@ describe('who a notification comes from and what it is about', () => {
     ],
     ['then the template’s', { form: { template: 't' }, ...template }, [['_subject', 'S']], { subject: 'T Ana' }],
     ['then _subject, which is no template', {}, [['_subject', 'S {{ form.name }}']], { subject: 'S {{ form.name }}' }],
-    ['then the form’s name', { form: { name: 'N' } }, [], { subject: 'New submission: N' }],
+    ['then the form’s name and the visitor’s', { form: { name: 'N' } }, [], { subject: 'N: Ana' }],
     [
       'a subject that comes out empty is none',
       { form: { subject: '{{ form.nothing }}' } },
@@ -92,7 +92,7 @@ describe('who a notification comes from and what it is about', () => {
   test('an address beyond ASCII is where answers go for servers that take it', async () => {
     const way = { to: ['a@example.org'], smtpUtf8: true };
     const mail = await notification(formMailOf({}, [['email', 'jürgen@example.org']]), way);
-    expect(mail.replyTo).toEqual([{ address: 'jürgen@example.org' }]);
+    expect(mail.replyTo).toEqual([{ address: 'jürgen@example.org', name: '' }]);
   });
 
   test('a _replyto that no header can hold is shown: the visitor can be reached', async () => {
@@ -143,6 +143,7 @@ describe('nothing that is submitted adds a header, a recipient or a part', () =>
       'To',
       'Subject',
       'Auto-Submitted',
+      'X-Entity-Ref-ID',
       'MIME-Version',
       'Content-Type',
     ]);

@@ -214,7 +214,12 @@ test.each<[string, WorldConfig['form'], Parameters<typeof upload>[0][], string[]
   ['no file was chosen', {}, [{ filename: '', size: 0 }], ['EMPTY']],
   ['too many', { uploads: { max_files: 1 } }, [{}, {}], ['TOO_MANY_FILES']],
   ['too big', { uploads: { max_size: '1KiB' } }, [{ size: 1024 }, { size: 1025 }], ['FILES_TOO_BIG']],
-  ['by extension', { uploads: { types: ['.pdf', 'docx'] } }, [{ filename: 'A.PDF' }, { filename: 'b.docx' }], []],
+  [
+    'by extension',
+    { uploads: { types: ['.pdf', 'docx'] } },
+    [{ filename: 'A.PDF' }, { filename: 'b.docx', signature: 'word' }],
+    [],
+  ],
   [
     'not by a part of an extension',
     { uploads: { types: ['pdf'] } },
@@ -222,7 +227,12 @@ test.each<[string, WorldConfig['form'], Parameters<typeof upload>[0][], string[]
     ['file: FILE_TYPE_NOT_ALLOWED'],
   ],
   ['by media type', { uploads: { types: ['application/pdf'] } }, [{ contentType: 'Application/PDF; x=y' }], []],
-  ['by kind', { uploads: { types: ['image/*'] } }, [{ contentType: 'image/png' }, {}], ['file: FILE_TYPE_NOT_ALLOWED']],
+  [
+    'by kind',
+    { uploads: { types: ['image/*'] } },
+    [{ filename: 'a.png', contentType: 'image/png', signature: 'png' }, {}],
+    ['file: FILE_TYPE_NOT_ALLOWED'],
+  ],
   ['a required file', { required: ['file'], uploads: {} }, [{}], []],
 ])('files: %s', (_, form, files, expected) => {
   expect(codes(form, [], files.map(upload))).toEqual(expected);

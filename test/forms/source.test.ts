@@ -36,7 +36,7 @@ describe('a lead is not lost to', () => {
     });
     const { mail } = await world.read(await world.post(ana));
     expect(mail.text).toContain('Ana García');
-    expect(mail.subject).toBe('New submission: contact');
+    expect(mail.subject).toBe('contact: Ana García 田中');
     expect(world.error.mock.calls.map(([event]) => event)).toEqual(['template.failed', 'template.failed']);
   });
 
@@ -44,9 +44,9 @@ describe('a lead is not lost to', () => {
     const world = await openMailWorld({ form: { name: 'Contact us', to: 'a@example.org' } }, { revision: false });
     const got = await world.read(await world.post(ana));
     expect(addressing(got)).toMatchObject({
-      from: '"contact" <forms@example.com>',
+      from: '"Ana García 田中 via contact" <forms@example.com>',
       to: 'a@example.org',
-      replyTo: 'ana@example.org',
+      replyTo: '"Ana García 田中" <ana@example.org>',
     });
     expect(got.mail.text).toContain('Ana García');
     expect(world.error).toHaveBeenCalledWith('revision.missing', expect.anything());

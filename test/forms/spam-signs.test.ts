@@ -2,7 +2,8 @@ import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 import { createMatching, checkSubmission } from '../../src/forms/check.ts';
 import { type Field } from '../../src/forms/fields.ts';
-import { checkForSpam } from '../../src/forms/spam/filter.ts';
+import { checkForSpam } from './spam-check.ts';
+
 import { formOf } from './world.ts';
 import { cpuSeconds } from '../harness/cpu.ts';
 
@@ -191,7 +192,7 @@ const SPAM: readonly (readonly [string, Readonly<Record<string, string>>, string
   [
     'a casino offer',
     { ...person, message: 'Best online casino bonus with 100 free spins, click https://a.example now' },
-    'goods',
+    'phrases',
   ],
   [
     'an SEO pitch',
@@ -200,7 +201,7 @@ const SPAM: readonly (readonly [string, Readonly<Record<string, string>>, string
       message:
         'I can bring you to the first page of Google. We sell backlinks, guest posts and link building, see https://seo.example',
     },
-    'offer',
+    'phrases',
   ],
   [
     'Russian link spam',
@@ -228,32 +229,52 @@ const SPAM: readonly (readonly [string, Readonly<Record<string, string>>, string
 
 describe('at level normal', () => {
   test.each(HONEST)('honest mail passes: %s', (_, values) => {
-    const { verdict, score, reasons } = verdictOf(values);
-    expect({ verdict, reasons: score < 10 ? [] : reasons }).toEqual({ verdict: 'accept', reasons: [] });
+    const { verdict, reasons } = verdictOf(values);
+    expect({ verdict, reasons: verdict === 'accept' ? [] : reasons }).toEqual({ verdict: 'accept', reasons: [] });
   });
 
   test.each(SPAM)('spam is caught: %s', (_, values, reason) => {
     const { verdict, score, reasons } = verdictOf(values);
     expect(verdict).toBe('spam');
     expect(reasons.map(({ name }) => name)).toContain(reason);
-    expect(score).toBe(reasons.reduce((sum, one) => sum + one.score, 0));
+    expect(score).toBeGreaterThanOrEqual(79);
+    const points = reasons.reduce((sum, one) => sum + one.score, 0);
+    expect(score).toBe(Math.round(100 / (1 + 10 ** (-points / 10))));
   });
 });
 
 test('strict catches what normal lets pass, and nothing that shows no sign at all', () => {
-  const pitch = { ...person, message: 'We sell backlinks and guest posts, reply for a free quote.' };
-  expect(verdictOf(pitch).verdict).toBe('accept');
-  expect(verdictOf(pitch, { level: 'strict' }).verdict).toBe('spam');
-  for (const [, values] of HONEST.slice(0, 8)) expect(verdictOf(values, { level: 'strict' }).verdict).toBe('accept');
+  const pitches = [
+    'I can help you with your website. Reply if you want to know more.',
+    'We offer SEO for your website.',
+    'We offer web design. Call us.',
+    'Our agency helps shops. May we call you?',
+    'We sell pens with your logo.',
+    'We have an app for hotels.',
+    'Cheap loans. Buy now.',
+    'Our videos help your shop.',
+    'We sell garden furniture and would like to send you our price list.',
+    'We sell good solar panels at a low price.',
+    'Our workshop makes wooden toys. Would you sell them?',
+    'We deliver fresh fruit to offices. Are you interested?',
+    'We have an offer for your shop, call us about it.',
+  ];
+  const verdicts = pitches.map((message) =>
+    (['normal', 'strict'] as const).map((level) => verdictOf({ ...person, message }, { level }).verdict).join(' '),
+  );
+  expect(verdicts).toContain('accept spam');
+  expect(verdicts).not.toContain('spam accept');
+  for (const [what, values] of HONEST.slice(0, 8))
+    expect([what, verdictOf(values, { level: 'strict' })]).toMatchObject([what, { verdict: 'accept' }]);
 });
 
 test('whoever fills in a honeypot is spam, whatever else is switched off', () => {
-  for (const field of ['_gotcha', '_service_honeypot']) {
+  for (const field of ['_gotcha', '_service_honeypot', '_honey', 'botcheck', 'bot-field']) {
     const { verdict, reasons } = verdictOf({ ...person, [field]: 'x' }, { content_filter: false });
     expect(verdict).toBe('spam');
     expect(reasons.map(({ name }) => name)).toEqual(['honeypot']);
   }
-  expect(verdictOf({ ...person, _gotcha: ' ' })).toEqual({ verdict: 'accept', score: 0, reasons: [] });
+  expect(verdictOf({ ...person, _gotcha: ' ' }).verdict).toBe('accept');
 });
 
 test('without the content filter only honeypot and blocklist count', () => {

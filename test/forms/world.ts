@@ -44,6 +44,7 @@ export function upload(more: Partial<Upload> = {}): Upload {
     field: 'file',
     filename: 'a.pdf',
     contentType: 'application/pdf',
+    signature: 'pdf',
     size: 3,
     pieces: 0,
     tail: Uint8Array.of(1, 2, 3),

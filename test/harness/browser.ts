@@ -4,6 +4,7 @@
  */
 import { once } from 'node:events';
 import { createServer } from 'node:http';
+import { mkdir, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { chromium, type Browser, type BrowserContext, type BrowserContextOptions, type Page } from 'playwright-core';
 import { afterAll, onTestFinished } from 'vitest';
@@ -22,6 +23,10 @@ const SWITCHES = [
   '--disable-sync',
   '--host-resolver-rules=MAP * 127.0.0.1',
 ];
+
+/** As it names itself where it has a screen: visitors have one, and the spam filter distrusts those who have none. */
+const AGENT =
+  'Mozilla/5.0 (X11; Linux x86_64) AppleWebKit/537.36 (KHTML, like Gecko) Chrome/VERSION.0.0.0 Safari/537.36';
 
 export interface Visitor {
   readonly page: Page;
@@ -45,7 +50,8 @@ export function useBrowser(): (options?: BrowserContextOptions) => Promise<Visit
     // Here and not before all tests, which would be skipped, and not fail, where there is no browser.
     needPackage(CHROMIUM, 'chromium');
     browser ??= await chromium.launch({ executablePath: CHROMIUM, args: SWITCHES });
-    const context = await browser.newContext(options);
+    const [version = ''] = browser.version().split('.');
+    const context = await browser.newContext({ userAgent: AGENT.replace('VERSION', version), ...options });
     onTestFinished(() => context.close());
     context.setDefaultTimeout(10_000);
     const problems: string[] = [];
@@ -109,9 +115,14 @@ export interface DevWorld {
   readonly smtpPort: number;
 }
 
-/** `bin/postern dev`, ready. */
-export async function startDevWorld(): Promise<DevWorld> {
+/** `bin/postern dev`, ready; with this project in place of the demo. */
+export async function startDevWorld(project?: string): Promise<DevWorld> {
   const folder = await temporaryFolder();
+  if (project !== undefined) {
+    const projects = join(folder, 'data/config/projects');
+    await mkdir(projects, { recursive: true });
+    await writeFile(join(projects, 'demo.yml'), project);
+  }
   const port = await freePort();
   const child = await startChild(
     join(import.meta.dirname, '../../bin/postern'),

@@ -121,6 +121,7 @@ export async function startTestWorld(settings: WorldSettings = {}): Promise<Test
     database: { url: database, ...server['database'] },
     dns: { servers: [dns.address], ...server['dns'] },
     tls: { ...server['tls'] },
+    uploads: { ...server['uploads'] },
     webhooks: { ...server['webhooks'] },
     delivery: { port: mx.port, allow_private_networks: true, ...server['delivery'] },
     inbound: { ...server['inbound'] },

@@ -27,7 +27,8 @@ import { NO_SECRETS } from '../../src/config/secrets.ts';
 import { createEventCounts } from '../../src/events/counts.ts';
 import { acceptSubmission } from '../../src/forms/accept.ts';
 import { createFileStore } from '../../src/forms/files.ts';
-import { createSpamFilter } from '../../src/forms/spam/filter.ts';
+import { createChallenges } from '../../src/forms/challenges.ts';
+import { createSpamProtection } from '../../src/forms/spam/protection.ts';
 import { createMetrics } from '../../src/http/metrics.ts';
 import { createHttpServer, type HttpServerOptions } from '../../src/http/server.ts';
 import { systemClock, type Clock } from '../../src/lib/clock.ts';
@@ -154,9 +155,18 @@ export async function startHttp(given: TestHttpOptions = {}): Promise<TestHttp> 
   let wakes = 0;
   const consent = testConsent({ store, clock, limits, config: () => server, wake: () => wakes++ });
   const unsubscribeKey = createSecretKey(Buffer.alloc(32, 7));
+  const ownerKey = createSecretKey(Buffer.alloc(32, 6));
   const metrics = createMetrics({ store, clock, log: silentLog, version: '0.0.0' });
   onTestFinished(() => metrics.close());
   const reader = readHere(checkTemplates);
+  const spam = createSpamProtection({
+    store,
+    clock,
+    log: silentLog,
+    snapshot: () => snapshot,
+    refusesMail: () => Promise.resolve(false),
+    http: { request: () => Promise.resolve({ kind: 'failed', reason: 'nothing is posted here' }) },
+  });
   const http = createHttpServer({
     metrics,
     store,
@@ -182,6 +192,7 @@ export async function startHttp(given: TestHttpOptions = {}): Promise<TestHttp> 
     confirmations: {
       signup: signupConfirmation({ store, clock, release: consent.release }),
       recipient: consent.confirmation,
+      submission: () => Promise.resolve(undefined),
     },
     consent,
     authenticator: new Authenticator({ store, clock, log: silentLog }),
@@ -190,11 +201,28 @@ export async function startHttp(given: TestHttpOptions = {}): Promise<TestHttp> 
     counts: createEventCounts({ store, clock }),
     takeAccount: (principal) => takeRequest(principal, { limits, config: server }),
     used: (principal, status) => usage.used(principal, status),
-    spamFilter: createSpamFilter(() => Promise.resolve(false)),
+    challenges: createChallenges({
+      store,
+      clock,
+      log: silentLog,
+      secret: Buffer.alloc(32, 9),
+      http: { request: () => Promise.resolve({ kind: 'failed', reason: 'there is no network here' }) },
+    }),
+    spamFilter: spam.filter,
+    learning: spam.learning,
     accept: (submission) =>
-      acceptSubmission(submission, { store, clock, limits, consent, config: () => server, wake: () => wakes++ }),
+      acceptSubmission(submission, {
+        store,
+        clock,
+        limits,
+        consent,
+        config: () => server,
+        clientKey: unsubscribeKey,
+        wake: () => wakes++,
+      }),
     freeSpace: { below: () => false },
     unsubscribeKey,
+    ownerKey,
     senderOf: createSenderOf(store),
     renderer: rendererHere(),
     version: '0.0.0',

@@ -237,6 +237,7 @@ describe('what is refused, with nothing left behind', () => {
             },
             abort: () => Promise.resolve(),
           }),
+          scan: (uploads) => Promise.resolve({ files: uploads, infected: [] }),
           discard: () => Promise.resolve(),
           sweep: () => Promise.resolve(),
         },

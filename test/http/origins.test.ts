@@ -1,5 +1,8 @@
 import { describe, expect, test } from 'vitest';
+import { OPERATOR } from '../../src/store/tenants.ts';
+import { testClock } from '../harness/clock.ts';
 import { startHttp, type TestHttp } from '../harness/http.ts';
+import { testKey } from '../harness/keys.ts';
 
 const ADDRESS = '/example.com/contact';
 const BODY = new URLSearchParams({ message: 'Hello' });
@@ -122,6 +125,25 @@ describe('pages that may use the form', () => {
     expect((await post(http, { Origin: 'https://example.com' }, '/example.com/strict')).status).toBe(200);
   });
 
+  test('a token that a page got for the form shows a page at strict, until it expires; one for another form does not', async () => {
+    const clock = testClock();
+    const http = await startHttp({ clock, forms: FORMS });
+    const tokenFor = async (path: string) => String((await http.request(`/challenge?form=${path}`)).json()['token']);
+
+    async function withToken(path: string): Promise<number> {
+      const body = new URLSearchParams({ message: 'Hello', _challenge: await tokenFor(path) });
+      clock.advance(5000);
+      const headers = { Accept: 'application/json', Origin: 'null' };
+      return (await http.request('/example.com/strict', { body, headers })).status;
+    }
+
+    expect(await withToken('/example.com/strict')).toBe(200);
+    expect(await withToken(ADDRESS)).toBe(403);
+    const body = new URLSearchParams({ message: 'Hello', _challenge: await tokenFor('/example.com/strict') });
+    clock.advance(25 * 3_600_000);
+    expect((await http.request('/example.com/strict', { body, headers: { Origin: 'null' } })).status).toBe(403);
+  });
+
   test('this server’s own pages may: base_url, and on a bare machine the address that was called', async () => {
     const http = await startHttp({
       server: { http: { listen: ['127.0.0.1:0'], base_url: 'https://forms.example.net/' } },
@@ -131,6 +153,78 @@ describe('pages that may use the form', () => {
     expect((await post(http, { Origin: 'http://127.0.0.1:1' })).status).toBe(403);
     // DNS rebinding: the attacker's own name leads here.
     expect((await post(http, { Origin: 'http://evil.example', Host: 'evil.example' })).status).toBe(403);
+  });
+});
+
+describe('at level strict a page that hides its address', () => {
+  const FORM = { contact: { spam_protection: { level: 'strict' } } };
+  const hidden = (headers: Record<string, string>) =>
+    startHttp({ forms: FORM }).then((http) => http.request(ADDRESS, { body: BODY, headers }));
+
+  test.each([
+    ['a navigation with Referrer-Policy: no-referrer', { Origin: 'null', 'Sec-Fetch-Site': 'cross-site' }, 303],
+    ['the same from a page of this site', { Origin: 'null', 'Sec-Fetch-Site': 'same-site' }, 303],
+    ['without an Origin', { 'Sec-Fetch-Site': 'same-origin' }, 303],
+    ['what no page sent', { Origin: 'null', 'Sec-Fetch-Site': 'none' }, 403],
+    ['a foreign page that shows itself', { Origin: 'https://evil.example', 'Sec-Fetch-Site': 'cross-site' }, 403],
+  ])('%s', async (_, headers, status) => {
+    expect((await hidden({ 'Sec-Fetch-Mode': 'navigate', ...headers })).status).toBe(status);
+  });
+
+  test('may be a script of this site, but not one without an origin', async () => {
+    const script = { 'Sec-Fetch-Mode': 'cors' };
+    expect((await hidden({ ...script, 'Sec-Fetch-Site': 'same-origin' })).status).toBe(200);
+    const opaque = await hidden({ ...script, Origin: 'null', 'Sec-Fetch-Site': 'cross-site' });
+    expect([opaque.status, opaque.headers['access-control-allow-origin']]).toEqual([403, 'null']);
+    expect(opaque.json()['message']).toMatch(/Origin: null.*example\.com\/contact.*allow_localhost.*allowed_origins/);
+  });
+});
+
+describe('pages of the developer’s own computer', () => {
+  const LOCAL = [
+    'http://localhost:5173',
+    'http://app.localhost:3000',
+    'https://localhost',
+    'http://127.0.0.1:8080',
+    'http://[::1]:4321',
+  ];
+  const FORM = { contact: { spam_protection: { level: 'strict' } }, open: { allow_localhost: true } };
+  const STRICT = { contact: { allow_localhost: true, spam_protection: { level: 'strict' } } };
+
+  test.each(LOCAL)('%s may use a form that allows it, and is told so otherwise', async (origin) => {
+    const http = await startHttp({ forms: FORM });
+    expect((await post(http, { Origin: origin }, '/example.com/open')).status).toBe(200);
+    const refused = await post(http, { Origin: origin });
+    expect([refused.status, refused.headers['access-control-allow-origin']]).toEqual([403, origin]);
+    for (const words of [origin, 'example.com/contact', 'allow_localhost: true', 'allowed_origins', 'test'])
+      expect(refused.json()['message']).toContain(words);
+  });
+
+  test.each(['http://localhost.evil.example', 'http://notlocalhost', 'http://127.0.0.1.evil.example'])(
+    '%s is none',
+    async (origin) => {
+      const http = await startHttp({ forms: FORM });
+      expect((await post(http, { Origin: origin }, '/example.com/open')).status).toBe(403);
+    },
+  );
+
+  test('a file may use it, too', async () => {
+    const file = { Origin: 'null', 'Sec-Fetch-Site': 'cross-site', 'Sec-Fetch-Mode': 'cors' };
+    expect((await post(await startHttp({ forms: STRICT }), file)).status).toBe(200);
+    expect((await post(await startHttp({ forms: FORM }), file)).status).toBe(403);
+  });
+
+  test('with a test key they may use every form', async () => {
+    const http = await startHttp({ forms: FORM });
+    const { headers } = await testKey(http.store, { tenant: OPERATOR, environment: 'test' });
+    expect((await post(http, { ...headers, Origin: 'http://localhost:5173' })).status).toBe(200);
+  });
+
+  test('get back to where they came from', async () => {
+    const http = await startHttp({ forms: { contact: { allow_localhost: true } } });
+    const headers = { 'Sec-Fetch-Mode': 'navigate', Origin: 'http://localhost:5173' };
+    const body = new URLSearchParams({ message: 'x', _next: 'http://localhost:5173/thanks' });
+    expect((await http.request(ADDRESS, { body, headers })).headers.location).toBe('http://localhost:5173/thanks');
   });
 });
 

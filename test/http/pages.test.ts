@@ -42,16 +42,16 @@ describe('the page of a refused post', () => {
     expect(status).toBe(400);
     expect(text).toContain('<form method="post" enctype="multipart/form-data" accept-charset="utf-8" novalidate>');
     expect(text).toMatch(
-      /<label for="(field-\d)">First name<\/label>\s*<input type="text" value="Ann &quot;&lt;b&gt;&quot; &amp; &#39;Lee&#39;" id="\1" name="first_name">/,
+      /<label for="(field-\d)">First name<\/label>\s*<input type="text" value="Ann &quot;&lt;b&gt;&quot; &amp; &#39;Lee&#39;" id="\1" name="first_name" dir="auto">/,
     );
     expect(text).toMatch(
-      /<input type="email" value="nobody" id="field-2" name="email" aria-invalid="true" aria-describedby="field-2-fault">\s*<p class="fault" id="field-2-fault">/,
+      /<input type="email" value="nobody" id="field-2" name="email" dir="auto" aria-invalid="true" aria-describedby="field-2-fault">\s*<p class="fault" id="field-2-fault">/,
     );
     expect(text).toMatch(/<legend>Topics<\/legend>[^]*<input type="checkbox" name="topics\[\]" value="Press" checked>/);
     expect(text).toMatch(/<select id="field-4" name="size"[^>]*><option selected>L<\/option><option>S<\/option>/);
     expect(text).toMatch(/<input type="text" inputmode="decimal" value="-"/);
     expect(text).toContain(
-      'name="message">\n\r\nline 1\r\nline 2 &lt;/textarea&gt;&lt;script&gt;alert(1)&lt;/script&gt;</textarea>',
+      'name="message" dir="auto">\n\r\nline 1\r\nline 2 &lt;/textarea&gt;&lt;script&gt;alert(1)&lt;/script&gt;</textarea>',
     );
     expect(text).toMatch(
       /<input type="file" id="field-\d" name="cv" multiple>\s*<p class="hint">Please choose the file again: résumé.pdf/,
@@ -59,7 +59,7 @@ describe('the page of a refused post', () => {
     expect(text).toContain('<input type="hidden" name="_next" value="https://example.com/thanks">');
     // The field that was missing is there to be filled in.
     expect(text).toMatch(
-      /<label for="field-8">Company<\/label>\s*<input type="text" value="" id="field-8" name="company" aria-invalid="true"/,
+      /<label for="field-8">Company<\/label>\s*<input type="text" value="" id="field-8" name="company" dir="auto" aria-invalid="true"/,
     );
     expect(text).toMatch(
       /<div class="alert" role="alert" tabindex="-1" autofocus>[^]*<a href="#field-2">[^]*<a href="#field-8">/,

@@ -168,6 +168,8 @@ test('every route has an example that is still true', async () => {
   const held = await make(API.emails.send, { body: { ...mail, to: 'ada@inbox.test' } });
   await call(API.queue.retry, { params: { id: held } });
   await call(API.queue.cancel, { params: { id: held } });
+  await call(API.erasure.erase, { body: { address: 'ana@customer.test', dry_run: true } });
+  await call(API.erasure.eraseAll, { body: { address: 'ana@customer.test', dry_run: true } });
   await call(API.suppressions.create, { body: { address: 'gone@customer.test' } });
   await call(API.suppressions.list);
   await call(API.suppressions.remove, { params: { address: 'gone@customer.test' } });

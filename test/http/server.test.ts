@@ -301,7 +301,7 @@ describe('sockets', () => {
         accept: async () => {
           began();
           await new Promise<void>((resolve) => (release = resolve));
-          return { id: 'sub_1', status: 'accepted', isOverflow: false };
+          return { id: 'sub_1', status: 'accepted', isOverflow: false, ip: '' };
         },
       },
     });

@@ -30,10 +30,12 @@ describe('a theme', () => {
     }
   });
 
-  test('without a logo a page may show no image', async () => {
+  test('without a logo a page shows no image, and no browser asks for an icon', async () => {
     const http = await startHttp({ forms: { contact: {} } });
     const { headers, text } = await http.request(`${ADDRESS}?thanks`, { headers: NAVIGATION });
-    expect(headers['content-security-policy']).not.toContain('img-src');
+    expect(headers['content-security-policy']).toContain('; img-src data:;');
+    expect(text).not.toContain('<img');
+    expect(text).toContain('<link rel="icon" href="data:,">');
     expect(text).toContain('<bdi>example.com</bdi>');
   });
 

@@ -45,7 +45,14 @@ async function remaining(store: Store): Promise<string[]> {
 
 test('files come back in the order sent and their pieces in theirs', async () => {
   const store = await openTestStore();
-  const file = { submission: 'sub_1', field: 'cv', filename: 'a.pdf', content_type: 'application/pdf', size: 33 };
+  const file = {
+    submission: 'sub_1',
+    field: 'cv',
+    filename: 'a.pdf',
+    content_type: 'application/pdf',
+    unscanned: 0,
+    size: 33,
+  };
   await store.write([chunk('fil_b', 1), chunk('fil_b', 10), chunk('fil_b', 2)]);
   await store.write([
     insertSubmission(submission),
@@ -59,7 +66,15 @@ test('files come back in the order sent and their pieces in theirs', async () =>
 
 test('pieces without a submission go when they are old, and no others', async () => {
   const store = await openTestStore();
-  const file = { position: 0, field: 'f', filename: 'f', content_type: 'text/plain', size: 3, submission: 'sub_1' };
+  const file = {
+    position: 0,
+    field: 'f',
+    filename: 'f',
+    content_type: 'text/plain',
+    unscanned: 0,
+    size: 3,
+    submission: 'sub_1',
+  };
   await store.write([insertSubmission(submission), insertFile({ ...file, id: 'fil_kept' })]);
   await store.write([
     chunk('fil_kept', 0, 10),

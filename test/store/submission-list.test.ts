@@ -38,6 +38,9 @@ function rowAt(minute: number, more: Partial<SubmissionRow> = {}): SubmissionRow
     revision: 'rev_1',
     fields: '[["name","Ana"]]',
     control: '{}',
+    stored: null,
+    learned: null,
+    accepted_at: null,
     ip: '192.0.2.7',
     user_agent: '',
     referer: '',
@@ -120,7 +123,7 @@ test('a mark changes one row once, and the count goes down to nothing and no fur
   const store = await openTestStore();
   const row = rowAt(0);
   await store.write([insertSubmission(row), countSubmission({ form: row.form, at: 1 })]);
-  const marks = [1, 2, 3].map(() => store.write([markSubmission({ id: row.id, status: 'spam' }, 1)]));
+  const marks = [1, 2, 3].map(() => store.write([markSubmission({ id: row.id, from: 'accepted', status: 'spam' }, 1)]));
   const outcomes = await Promise.allSettled(marks);
   expect(outcomes.filter(({ status }) => status === 'fulfilled')).toHaveLength(1);
   await store.write([uncountSubmission({ form: row.form }), uncountSubmission({ form: row.form })]);
@@ -137,6 +140,7 @@ test('a submission is removed with all that is its own, not before its mail is s
     field: 'f',
     filename: 'a',
     content_type: 'b/c',
+    unscanned: 0,
     size: 1,
   };
   const message = enqueue(newMessage('a@example.org', { submission: row.id, kind: 'notification' }), START);

@@ -20,6 +20,9 @@ const row = {
   revision: 'rev_1',
   fields: JSON.stringify([['name', 'A\0B \ud800 ☃']]),
   control: '{}',
+  stored: null,
+  learned: null,
+  accepted_at: null,
   ip: '192.0.2.7',
   user_agent: '',
   referer: '',
@@ -51,6 +54,7 @@ test('what a mail needs to know of a submission is read in one look', async () =
     field: 'f',
     filename: 'a',
     content_type: 'b/c',
+    unscanned: 0,
     size: 1,
   };
   await store.write([

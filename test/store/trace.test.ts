@@ -36,7 +36,7 @@ test('events are found by the request that caused them, by their submission and 
   ]);
   expect(await findEvent(store, events[0]?.id ?? '')).toEqual(events[0]);
   expect(await eventsOfMessages(store, [id, 'msg_other'])).toEqual(events.slice(0, 1));
-  const own = { id: submission, tenant: 'ten_a', created_at: NOW + 9 };
+  const own = { id: submission, tenant: 'ten_a', created_at: NOW + 9, accepted_at: null };
   expect(await eventsOfSubmission(store, own)).toEqual(events.slice(1));
   expect(await eventsOfSubmission(store, { ...own, tenant: 'ten_b' })).toEqual([]);
 });

@@ -63,9 +63,6 @@ Your name
 Topics
   Bridges, Engines
 
-Company
-  —
-
 Message
   one
   two
@@ -78,7 +75,7 @@ Files
   a b.txt (12 bytes)
 
 ----
-example.com, 5 January 2026 at 15:03 CET
+Contact on example.com, 5 January 2026 at 15:03 CET
 IP address 192.0.2.17
 Page https://example.com/contact
 `,
@@ -87,13 +84,7 @@ Page https://example.com/contact
 
   test('as HTML says the same', () => {
     const page = htmlToText(html);
-    const expected = [
-      'New submission\nContact',
-      'Your name\nAda <b>',
-      'Topics\nBridges, Engines',
-      'Company\n—',
-      'Message\none\ntwo',
-    ];
+    const expected = ['New submission\nContact', 'Your name\nAda <b>', 'Topics\nBridges, Engines', 'Message\none\ntwo'];
     for (const words of [
       ...expected,
       'plan <1>.pdf (471 kB)',
@@ -111,7 +102,7 @@ Page https://example.com/contact
 
   test('without files, address and page says nothing of them', () => {
     const bare = set.render('default', { fields: [], form_name: 'Contact', domain: 'example.com', timestamp: 0 });
-    expect(bare.text).toBe('New submission: Contact\n\n----\nexample.com, 1 January 1970 at 01:00 CET\n');
+    expect(bare.text).toBe('New submission: Contact\n\n----\nContact on example.com, 1 January 1970 at 01:00 CET\n');
     expect(bare.html).not.toMatch(/Files|IP address|Page/);
   });
 

@@ -1,98 +1,155 @@
 /**
- * Whether a submission is spam, with a score and the reasons by name, so that its owner can see why. In time linear in the
- * text, of which the first 256 KiB are read. docs/spam.md says what counts for how much.
- *
- * From 10 points on it is spam at level `normal`, from 5 on at `strict`. No single sign of what honest people do as well
- * reaches 10: two links, a code snippet, capital letters, a quoted mail, any language.
+ * Whether a submission is spam: a probability, with the reasons by name, so that its owner can see why. Each reason has
+ * points, ten of which make spam ten times as likely; the probability is that of their sum. In time linear in the text, of
+ * which the first 256 KiB are read. docs/spam.md says what counts for how much.
  */
-import ipaddr from 'ipaddr.js';
-import type { Form } from '../../config/snapshot.ts';
-import { emailOf, replyToOf, valuesOf, type Control, type Field } from '../fields.ts';
-import {
-  addressReasons,
-  NO_MX,
-  noMx,
-  type RefusesMail,
-  headerReasons,
-  linkReasons,
-  linksOf,
-  repetitionReasons,
-} from './structure.ts';
-import { disguiseReasons, gibberishReasons, phraseReasons } from './words.ts';
-import type { Reason, Value } from './reasons.ts';
+import { environmentOf } from '../../lib/ids.ts';
+import { createDisposable, NO_MX_POINTS, noMx, type RefusesMail } from './address.ts';
+import { blockedBy } from './blocklist.ts';
+import { disguiseReasons, gibberishReasons } from './disguise.ts';
+import { createExtract, type Extract, type Features } from './features.ts';
+import type { Weights } from './learned.ts';
+import type { Learning } from './learning.ts';
+import { createKnownHosts, type KnownHosts } from './links.ts';
+import { createTextFilter, type Model } from './model.ts';
+import type { Reason } from './reasons.ts';
+import type { Repetition } from './repetition.ts';
+import type { SpamServices } from './services.ts';
+import { headerReasons, linkReasons, repetitionReasons } from './structure.ts';
+import { readText, type Rules, type SpamInput, type Text } from './text.ts';
+import { visitReasons } from './visit.ts';
 
 export interface SpamVerdict {
   readonly verdict: 'accept' | 'spam';
+  /** How likely it is spam, in percent. */
   readonly score: number;
   readonly reasons: readonly Reason[];
 }
 
-export interface SpamInput {
-  readonly fields: readonly Field[];
-  readonly control: Control;
-  /** The visitor's address. */
-  readonly ip: string;
-}
-
-type Rules = Pick<Form, 'config'>;
-
-/** Rates a submission by its form's `spam_protection`; a promise only where DNS has to be asked. */
+/** Rates a submission by its form's `spam_protection`; a promise only where somebody has to be asked. */
 export type SpamFilter = (form: Rules, submission: SpamInput) => SpamVerdict | Promise<SpamVerdict>;
 
+/** Spam from this probability on. */
+const SPAM_FROM = { normal: 0.79, strict: 0.55 } as const;
 const CERTAIN = 100;
-const SPAM_FROM = { normal: 10, strict: 5 } as const;
-const MAX_TEXT_LENGTH = 256 * 1024;
 
-/** The spam filter; it asks DNS whether the visitor's domain accepts mail where that alone decides. */
-export function createSpamFilter(refusesMail: RefusesMail): SpamFilter {
+export interface SpamFilterParts {
+  readonly tools: Tools;
+  readonly model: Model;
+  readonly refusesMail: RefusesMail;
+  readonly learning?: Pick<Learning, 'weightsOf'>;
+  readonly repetition?: Repetition;
+  readonly services?: SpamServices;
+}
+
+/** The spam filter. It asks DNS whether the visitor's domain takes mail where that alone decides, and services where the form names some. */
+export function createSpamFilter(parts: SpamFilterParts): SpamFilter {
+  const { refusesMail, learning, services } = parts;
+  const check = createSpamCheck(parts);
+
   return (form, submission) => {
-    const spamVerdict = checkForSpam(form, submission);
-    const { level, content_filter: filters } = form.config.spam_protection;
-    if (!filters || spamVerdict.verdict === 'spam' || spamVerdict.score + NO_MX < SPAM_FROM[level]) return spamVerdict;
-    const domain = domainOf(form, submission);
-    return domain === undefined ? spamVerdict : withLookup(form, spamVerdict, { domain, refusesMail });
+    const weights = learning?.weightsOf({ tenant: form.tenant, project: form.project?.slug ?? '' });
+    return weights instanceof Promise
+      ? weights.then((loaded) => withQuestions(form, submission, check(form, submission, loaded)))
+      : withQuestions(form, submission, check(form, submission, weights));
   };
-}
 
-async function withLookup(
-  { config }: Rules,
-  spamVerdict: SpamVerdict,
-  { domain, refusesMail }: { domain: string; refusesMail: RefusesMail },
-): Promise<SpamVerdict> {
-  if (!(await refusesMail(domain))) return spamVerdict;
-  return sum([...spamVerdict.reasons, noMx(domain)], config.spam_protection.level);
-}
+  function withQuestions(
+    form: Rules,
+    submission: SpamInput,
+    { verdict, domain }: Checked,
+  ): SpamVerdict | Promise<SpamVerdict> {
+    const { level, content_filter: filters, akismet, rspamd } = form.config.spam_protection;
+    if (!filters || verdict.verdict === 'spam') return verdict;
+    const asksDns = domain !== undefined && probability(pointsOf(verdict) + NO_MX_POINTS) >= SPAM_FROM[level];
+    const asksServices = services !== undefined && (akismet !== undefined || rspamd !== undefined);
+    if (!asksDns && !asksServices) return verdict;
+    return ask();
 
-/** What the submission itself says. */
-export function checkForSpam(form: Rules, submission: SpamInput): SpamVerdict {
-  const { level, content_filter: filters, blocklist } = form.config.spam_protection;
-  const reasons: Reason[] = [];
-  const [trap] = submission.control.trapped;
-  if (trap !== undefined) reasons.push({ name: 'honeypot', score: CERTAIN, detail: `the field ${trap} was filled in` });
-  if (filters || blocklist.length > 0) {
-    const values = textOf(submission);
-    const text = values.map((value) => value.text).join('\n');
-    const blocked = blockedBy(blocklist, { text, ip: submission.ip });
-    if (blocked !== undefined) reasons.push({ name: 'blocklist', score: CERTAIN, detail: blocked });
-    if (filters) reasons.push(...contentReasons(form, values, text), ...addressReasons(domainOf(form, submission)));
+    async function ask(): Promise<SpamVerdict> {
+      const found = await Promise.all([
+        asksDns && domain !== undefined ? askDns(domain) : [],
+        asksServices ? services.ask(form, submission) : [],
+      ]);
+      const reasons = found.flat();
+      return reasons.length === 0 ? verdict : verdictOf([...verdict.reasons, ...reasons], level);
+    }
   }
-  return sum(reasons, level);
+
+  async function askDns(domain: string): Promise<Reason[]> {
+    return (await refusesMail(domain)) ? [noMx(domain)] : [];
+  }
 }
 
-function sum(reasons: readonly Reason[], level: keyof typeof SPAM_FROM): SpamVerdict {
-  const score = reasons.reduce((points, reason) => points + reason.score, 0);
-  return { verdict: score >= SPAM_FROM[level] ? 'spam' : 'accept', score, reasons };
+export interface Checked {
+  readonly verdict: SpamVerdict;
+  /** Of the visitor's address. */
+  readonly domain: string | undefined;
 }
 
-function contentReasons(form: Rules, values: readonly Value[], text: string): Reason[] {
-  const links = linksOf(text);
+/** What the submission itself says, and what was posted before. */
+export type SpamCheck = (form: Rules, submission: SpamInput, learned?: Weights) => Checked;
+
+/** The check; it has lists and tables that are made once. */
+export function createSpamCheck({
+  tools,
+  model,
+  repetition,
+}: Pick<SpamFilterParts, 'tools' | 'model' | 'repetition'>): SpamCheck {
+  const textReasons = createTextFilter(model, tools.extract);
+  const disposable = createDisposable();
+
+  return (form, submission, learned) => {
+    const { level, content_filter: filters, blocklist } = form.config.spam_protection;
+    const reasons: Reason[] = [];
+    const [trap] = submission.control.trapped;
+    if (trap !== undefined) {
+      reasons.push({ name: 'honeypot', score: CERTAIN, detail: `the field ${trap.slice(0, 60)} was filled in` });
+    }
+    if (!filters && blocklist.length === 0) return { verdict: verdictOf(reasons, level), domain: undefined };
+    const text = readText(submission, form.domain, form.config);
+    const blocked = blockedBy(blocklist, { text: text.text, ip: submission.ip });
+    if (blocked !== undefined) reasons.push({ name: 'blocklist', score: CERTAIN, detail: blocked });
+    const domain = text.email?.slice(text.email.lastIndexOf('@') + 1);
+    // What is certain needs no other reason.
+    if (filters && reasons.length === 0) {
+      const features = tools.extract(text);
+      reasons.push(
+        ...textReasons(text, features, learned),
+        ...contentReasons(form, text, features),
+        ...disposable(domain),
+        ...visitReasons(submission.visit ?? {}),
+        ...repeated(form, text, features),
+      );
+    }
+    return { verdict: verdictOf(reasons, level), domain };
+  };
+
+  function repeated({ id: form, domain, tenant }: Rules, { links, email }: Text, { words }: Features): Reason[] {
+    if (repetition === undefined || environmentOf(tenant) === 'test') return [];
+    return repetition.note({ words, links, email, form, domain });
+  }
+}
+
+/** What reads texts: of a daemon there is one. */
+export interface Tools {
+  readonly hosts: KnownHosts;
+  readonly extract: Extract;
+}
+
+export function createTools(): Tools {
+  const hosts = createKnownHosts();
+  return { hosts, extract: createExtract(hosts) };
+}
+
+function contentReasons(form: Rules, text: Text, { words }: Features): Reason[] {
+  const hasLinks = text.links.length > 0;
   return [
-    ...linkReasons(values, text, links),
-    ...headerReasons(values, text),
-    ...repetitionReasons(values, text),
-    ...phraseReasons(text, links.length > 0),
-    ...disguiseReasons(text, () => ownTexts(form), links.length > 0),
-    ...gibberishReasons(values),
+    ...linkReasons(text),
+    ...headerReasons(text.values, text.text),
+    ...repetitionReasons(text, words),
+    ...disguiseReasons(text.text, () => ownTexts(form), hasLinks),
+    ...gibberishReasons(text.values),
   ];
 }
 
@@ -102,79 +159,17 @@ function ownTexts({ config }: Rules): string {
   return [config.name ?? '', config.thank_you ?? '', ...labels].join('\n');
 }
 
-/** Of the visitor's address. */
-function domainOf({ config }: Rules, { fields, control }: SpamInput): string | undefined {
-  const address = emailOf(fields, config) ?? replyToOf(control);
-  return address?.slice(address.lastIndexOf('@') + 1);
+function pointsOf({ reasons }: Pick<SpamVerdict, 'reasons'>): number {
+  return reasons.reduce((points, { score }) => points + score, 0);
 }
 
-/** All that the visitor wrote, with the name of its field, as far as it is read. */
-function textOf({ fields, control: { subject, replyTo } }: SpamInput): Value[] {
-  const values: Value[] = [];
-  let left = MAX_TEXT_LENGTH;
-  const sent: readonly Field[] = [...fields, ['_subject', subject ?? ''], ['_replyto', replyTo ?? '']];
-  for (const [name, value] of sent) {
-    for (const text of valuesOf(value)) {
-      if (text === '') continue;
-      if (left === 0) return values;
-      const read = text.slice(0, left);
-      left -= read.length;
-      values.push({ name, text: read });
-    }
-  }
-  return values;
+/** The probability that so many points stand for. */
+function probability(points: number): number {
+  return 1 / (1 + 10 ** (-points / 10));
 }
 
-type Network = ReturnType<typeof ipaddr.parseCIDR>;
-
-/** The first entry that the text or the visitor's address matches, as the form has it. */
-function blockedBy(blocklist: readonly string[], { text, ip }: { text: string; ip: string }): string | undefined {
-  if (blocklist.length === 0) return undefined;
-  const lower = text.toLowerCase();
-  const address = ipaddr.isValid(ip) ? ipaddr.process(ip) : undefined;
-  return blocklist.find((entry) => {
-    const network = networkOf(entry);
-    if (network !== undefined) return address !== undefined && isWithin(address, network);
-    const wanted = entry.trim().toLowerCase();
-    return wanted !== '' && holds(lower, wanted);
-  });
-}
-
-/** `192.0.2.7`, `192.0.2.0/24`, `2001:db8::/32`. */
-function networkOf(entry: string): Network | undefined {
-  if (!/^[0-9a-f.:]+(?:\/\d{1,3})?$/i.test(entry)) return undefined;
-  if (ipaddr.isValidCIDR(entry)) return ipaddr.parseCIDR(entry);
-  if (!ipaddr.IPv4.isValidFourPartDecimal(entry) && !ipaddr.IPv6.isValid(entry)) return undefined;
-  const address = ipaddr.process(entry);
-  return [address, address.kind() === 'ipv4' ? 32 : 128];
-}
-
-function isWithin(address: ipaddr.IPv4 | ipaddr.IPv6, [network, bits]: Network): boolean {
-  return address.kind() === network.kind() && address.match(network, bits);
-}
-
-/** A host name or mail address as such, not as a part of another: `evil.com` also blocks `www.evil.com`, not `notevil.com`. */
-const HOST = /^[^\s/]+\.[^\s./]+$/;
-const WORD = /[\p{L}\p{N}]/u;
-const HOST_CHARACTER = /[\p{L}\p{N}-]/u;
-const LOCAL_CHARACTER = /[\p{L}\p{N}._%+-]/u;
-/** These scripts put no space between words. */
-const UNSPACED =
-  /[\p{Script=Han}\p{Script=Hiragana}\p{Script=Katakana}\p{Script=Thai}\p{Script=Lao}\p{Script=Khmer}\p{Script=Myanmar}]/u;
-
-function holds(text: string, wanted: string): boolean {
-  const host = HOST.test(wanted);
-  const before = wanted.includes('@') ? LOCAL_CHARACTER : host ? HOST_CHARACTER : WORD;
-  for (let at = text.indexOf(wanted); at !== -1; at = text.indexOf(wanted, at + wanted.length)) {
-    const end = at + wanted.length;
-    const first = UNSPACED.test(wanted.charAt(0)) || !before.test(text.charAt(at - 1));
-    if (first && endsThere(text, end, { host, last: wanted.charAt(wanted.length - 1) })) return true;
-  }
-  return false;
-}
-
-function endsThere(text: string, end: number, { host, last }: { host: boolean; last: string }): boolean {
-  const next = text.charAt(end);
-  if (!host) return UNSPACED.test(last) || !WORD.test(next);
-  return !HOST_CHARACTER.test(next) && !(next === '.' && HOST_CHARACTER.test(text.charAt(end + 1)));
+/** The verdict of all reasons at this level. */
+export function verdictOf(reasons: readonly Reason[], level: keyof typeof SPAM_FROM): SpamVerdict {
+  const likely = reasons.length === 0 ? 0 : probability(pointsOf({ reasons }));
+  return { verdict: likely >= SPAM_FROM[level] ? 'spam' : 'accept', score: Math.round(likely * 100), reasons };
 }

@@ -76,8 +76,10 @@ export function collectionsRoutes(services: Services): Route[] {
       const config = { name: title, settings, allowed_origins, forms: z.encode(storedForms, body.forms) };
       const wanted = Object.entries(collectionSchema.parse(config).forms);
       const places = wanted.map(([key, form]) => ({ path: ['forms', key], form }));
-      for (const [key, { email }] of wanted) {
-        const refusal = refuseRecipients(email, exchange, `forms.${key}.email`);
+      for (const [key, { email, fallback }] of wanted) {
+        const refusal =
+          refuseRecipients(email, exchange, `forms.${key}.email`) ??
+          refuseRecipients(fallback?.to, exchange, `forms.${key}.fallback.to`);
         if (refusal !== undefined) return refusal;
       }
       const refusal = await refuseForms(places, principal.tenant.id, reader);
@@ -95,7 +97,7 @@ export function collectionsRoutes(services: Services): Route[] {
       });
       if (made.kind === 'over-limit') return overLimit(made, snapshot.server);
       if (made.kind !== 'free') return unavailable(made, exchange);
-      const addresses = [...collection.forms.values()].flatMap(({ to }) => to);
+      const addresses = [...collection.forms.values()].flatMap(({ to, fallbackTo }) => [...to, ...fallbackTo]);
       if (principal.environment === 'live') await consent.ask({ tenant: collection.tenant, addresses });
       return json(await show(collection, exchange));
     },

@@ -79,8 +79,8 @@ export function emailRoutes(services: Services): Route[] {
   }
 
   /**
-   * Does it to a message of the account. Mail of the system holds links that act for whoever got it, so that no account reads
-   * it; what forms and forwarding caused needs `forms.read`.
+   * Does it to a message of the account. Mail of the system, and what a visitor confirms a submission with, holds links that
+   * act for whoever got it, so that no account reads it; what forms and forwarding caused needs `forms.read`.
    */
   async function withOwn<Data>(
     { principal, params: { id } }: OfOne,
@@ -88,7 +88,8 @@ export function emailRoutes(services: Services): Route[] {
   ): Promise<Outcome<Data>> {
     const message = await findMessage(store, id);
     const own = message?.tenant === principal.tenant.id && mayTouch(principal, message.domain);
-    if (!own || message.kind === 'system') return notFound('mail', id);
+    const isSecret = message?.kind === 'system' || (message?.kind === 'confirmation' && message.environment === 'live');
+    if (!own || isSecret) return notFound('mail', id);
     const isReadable = message.kind === 'transactional' || principal.permissions.has('forms.read');
     return isReadable ? act(message) : lacksPermission('forms.read');
   }

@@ -5,7 +5,7 @@ import type { BundleReader } from '../../config/bundle.ts';
 import type { FormPlace } from '../../config/checks.ts';
 import { type Collection, type Form, claimKey, type Snapshot } from '../../config/snapshot.ts';
 import * as is from '../../config/scalars.ts';
-import { formSchema } from '../../config/schema.ts';
+import { type FormConfig, formSchema } from '../../config/schema.ts';
 import * as contract from '../../contract/forms.ts';
 import { collectionOfRow, findFormById, formOfRow, parseFormId } from '../../forms/find.ts';
 import { environmentOf, newId, counterOf } from '../../lib/ids.ts';
@@ -62,6 +62,11 @@ export const formSettings = z.strictObject({
     .describe('Origins whose pages may post; those of any origin when nothing is listed.'),
   uploads: shape.uploads,
   retention: shape.retention,
+  store: bare(shape.store).optional(),
+  ip: bare(shape.ip).optional(),
+  double_opt_in: bare(shape.double_opt_in).optional(),
+  // A webhook of a form stands in a configuration; the API makes those of the account.
+  fallback: bare(shape.fallback).omit({ webhook: true }).extend({ to: is.addresses }).optional(),
 });
 
 /** The schema without its default, so that what is absent can be told from what is given. */
@@ -110,6 +115,7 @@ export function formsRoutes(services: Services): Route[] {
     const form = formSchema.parse(config);
     return (
       refuseRecipients(recipients, exchange, 'to') ??
+      refuseRecipients(form.fallback?.to, exchange, 'fallback.to') ??
       (await refuseForms([{ path: [], form }], principal.tenant.id, reader))
     );
   }
@@ -129,7 +135,8 @@ export function formsRoutes(services: Services): Route[] {
 
   async function answerAndAsk(row: FormRow, { principal, exchange }: Asked) {
     const form = formOfRow(row, exchange.snapshot.server);
-    if (principal.environment === 'live') await consent.ask({ tenant: form.tenant, addresses: form.to });
+    if (principal.environment === 'live')
+      await consent.ask({ tenant: form.tenant, addresses: [...form.to, ...form.fallbackTo] });
     return answer(form, exchange);
   }
 
@@ -336,7 +343,7 @@ function refusePlace(principal: Principal, { claims }: Snapshot, domain: string 
 
 /** What the form says, as a project file would; what is left out there and what is shown beside it are not. */
 function settingsOf({ config }: Form): Record<string, unknown> {
-  const written: Record<string, unknown> = z.encode(formSchema, { ...config });
+  const written: Record<string, unknown> = z.encode(formSchema, withoutSecret(config));
   const defaults: Record<string, unknown> = z.encode(formSchema, formSchema.parse({}));
   return Object.fromEntries(
     Object.entries(written).filter(
@@ -344,6 +351,13 @@ function settingsOf({ config }: Form): Record<string, unknown> {
         !['name', 'to', 'subject'].includes(key) && JSON.stringify(value) !== JSON.stringify(defaults[key]),
     ),
   );
+}
+
+/** The secret of a captcha is never shown again. */
+function withoutSecret({ spam_protection, ...config }: FormConfig): FormConfig {
+  const { challenge } = spam_protection;
+  if (typeof challenge === 'string') return { ...config, spam_protection };
+  return { ...config, spam_protection: { ...spam_protection, challenge: { ...challenge, secret: '***' } } };
 }
 
 function placeOf({ kind, project }: Form): string {

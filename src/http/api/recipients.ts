@@ -4,7 +4,7 @@ import { suppressions } from '../../contract/email.ts';
 import { recipients } from '../../contract/forms.ts';
 import { consentOf, countConsents, selectConsents } from '../../store/consents.ts';
 import { allow, countSuppressions, findSuppression, selectSuppressions, suppress } from '../../store/suppressions.ts';
-import type { ConsentRow } from '../../store/tables.ts';
+import type { ConsentRow, SuppressionRow } from '../../store/tables.ts';
 import { rateLimited, refuseOver } from '../context.ts';
 import { refuse } from '../answer.ts';
 import { implement, json, pageOf, type Route, type Services } from './route.ts';
@@ -49,26 +49,34 @@ export function recipientsRoutes({ store, consent }: Services): Route[] {
 /** `/suppressions…` */
 export function suppressionsRoutes({ store, clock }: Services): Route[] {
   return implement(suppressions, {
-    async list({ principal: { tenant }, query: { limit, cursor: after } }) {
+    async list({ principal: { tenant }, query: { limit, cursor } }) {
+      const [address = '', form = ''] = cursor?.split(' ') ?? [];
+      const after = cursor === undefined ? undefined : { address, form };
       const rows = await selectSuppressions(store, { tenant: tenant.id, after, limit: limit + 1 });
-      const { page, next_cursor } = pageOf(rows, limit, ({ address }) => address);
-      return json({ suppressions: page, count: await countSuppressions(store, tenant.id), next_cursor });
+      const { page, next_cursor } = pageOf(rows, limit, (row) => `${row.address} ${row.form}`.trimEnd());
+      return json({ suppressions: page.map(shown), count: await countSuppressions(store, tenant.id), next_cursor });
     },
-    async create({ principal: { tenant }, body: { address, reason } }) {
-      const row = { tenant: tenant.id, address: address.toLowerCase(), reason, created_at: clock.now() };
+    async create({ principal: { tenant }, body: { address, reason, form } }) {
+      const row = { tenant: tenant.id, address: address.toLowerCase(), form, reason, created_at: clock.now() };
       await store.write([suppress(row)]);
-      return json((await findSuppression(store, tenant.id, address)) ?? row);
+      return json(shown((await findSuppression(store, row)) ?? row));
     },
-    async remove({ principal, params: { address } }) {
+    async remove({ principal, params: { address }, query: { form } }) {
       const { tenant, environment } = principal;
-      const row = await findSuppression(store, tenant.id, address);
+      const row = await findSuppression(store, { tenant: tenant.id, address, form });
       if (row === undefined) {
-        const live = environment === 'test' && (await findSuppression(store, accountIdOf(principal), address));
+        const live =
+          environment === 'test' && (await findSuppression(store, { tenant: accountIdOf(principal), address, form }));
         if (live) return refuse('AUTH_TEST_KEY');
-        return refuse('NOT_FOUND', { message: `${address.slice(0, 320)} is not on the list.` });
+        const where = form === '' ? 'the list' : `the list for the form ${form}`;
+        return refuse('NOT_FOUND', { message: `${address.slice(0, 320)} is not on ${where}.` });
       }
-      await store.write([allow(tenant.id, address)]);
-      return json(row);
+      await store.write([allow(row)]);
+      return json(shown(row));
     },
   });
+}
+
+function shown({ form, ...row }: SuppressionRow) {
+  return { ...row, form: form === '' ? null : form };
 }

@@ -3,7 +3,7 @@ import { accountIdOf, type Principal } from '../../accounts/principal.ts';
 import * as contract from '../../contract/submissions.ts';
 import { submissions } from '../../contract/submissions.ts';
 import { parseFormId } from '../../forms/find.ts';
-import { markAsSpam, type Decided, type Decision, releaseSubmission, resendSubmission } from '../../forms/release.ts';
+import { markAsSpam, type Resent, type Decision, releaseSubmission, resendSubmission } from '../../forms/release.ts';
 import { chunksOfFile, filesOf, findSubmission, removeSubmission } from '../../store/submissions.ts';
 import { type Store, writeIfMet } from '../../store/store.ts';
 import {
@@ -61,7 +61,7 @@ export function submissionsRoutes(services: Services): Route[] {
 
   async function decide(
     { principal, exchange: { snapshot }, params: { id } }: Asked,
-    decision: (row: SubmissionRow, decision: Decision) => Promise<Decided>,
+    decision: (row: SubmissionRow, decision: Decision) => Promise<Resent>,
   ) {
     const row = await find(principal, id);
     if ('kind' in row) return row;
@@ -125,7 +125,9 @@ const CONFLICTS = {
   'submission-gone': 'This submission has just been removed.',
   'form-gone': 'The form of this submission is gone: nobody knows who is to get it.',
   spam: 'This submission is marked as spam. Release it first.',
-} as const satisfies Readonly<Record<Exclude<Decided['kind'], 'done' | 'unconfirmed'>, string>>;
+  pending: 'The visitor has not confirmed this submission yet. Release it first.',
+  'content-gone': 'The fields of this submission were deleted after delivery, as the form says (store).',
+} as const satisfies Readonly<Record<Exclude<Resent['kind'], 'done' | 'unconfirmed'>, string>>;
 
 // All submissions of a form as one file, written page by page as the client takes it: memory holds one page, however many
 // there are.
@@ -164,6 +166,7 @@ function shown(row: SubmissionRow, { files, messages, deliveries }: SubmissionPa
     ...row,
     fields: Object.fromEntries(readFields(row.fields)),
     files,
+    stored: row.stored === 'dropped' ? ('metadata' as const) : ('all' as const),
     spam: { score: row.spam_score, reasons: readReasons(row.spam_reasons) },
     messages: [...messages],
     deliveries: deliveries.map((delivery) => {

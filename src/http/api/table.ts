@@ -3,6 +3,7 @@ import { analyticsRoutes } from './analytics.ts';
 import { collectionsRoutes } from './collections.ts';
 import { adminDomainsRoutes, domainsRoutes } from './domains.ts';
 import { emailRoutes } from './email.ts';
+import { eraseRoutes } from './erase.ts';
 import { formsRoutes } from './forms.ts';
 import { keysRoutes } from './keys.ts';
 import { projectsRoutes } from './projects.ts';
@@ -23,6 +24,7 @@ export function apiRoutes(services: Services): Route[] {
     domainsRoutes,
     // Before the forms, because what follows a form's id in a path may contain slashes.
     submissionsRoutes,
+    eraseRoutes,
     emailRoutes,
     suppressionsRoutes,
     formsRoutes,

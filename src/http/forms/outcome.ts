@@ -1,10 +1,11 @@
 /**
- * How the sender of a form hears of its end: a browser by a page or a redirect, a script by JSON. And the page that somebody
- * sees who opens a form's address.
+ * How the sender of a form hears of its end: a browser by a page or a redirect, a script by JSON, htmx by a fragment. And the
+ * page that somebody sees who opens a form's address.
  */
 import type { Form } from '../../config/snapshot.ts';
 import {
   type Answer,
+  fragment,
   json,
   languageHeaders,
   page,
@@ -13,17 +14,18 @@ import {
   shapeB,
   statusOf,
   visitorWords,
-  wantsPage,
 } from '../answer.ts';
-import { isJson } from '../entries.ts';
+import { type Client, clientOf } from './client.ts';
 import { type FormPath, formTargets, framers, mayUse, type RequestProgress, type FormRequest } from './request.ts';
 import { isOwnOrigin, originOf } from '../cors.ts';
 import { endpointOf, header, translationFor } from '../context.ts';
 import type { Translation } from '../../languages/languages.ts';
 import { html, type Content, type Html } from '../../lib/html.ts';
+import { controlRoles } from '../../forms/control-fields.ts';
 import type { CheckedRecord } from '../../dns/check.ts';
 import type { ErrorCode } from '../../contract/errors.ts';
-import { errorPage, type SubmittedValues } from '../pages/error.ts';
+import { errorFragment, errorPage, framed, NO_RULES, type ErrorPage } from '../pages/error.ts';
+import { enteredText, type SubmittedValues } from '../pages/refill.ts';
 import { brandOf } from '../pages/brand.ts';
 import { type Layout, layout, mark, type Page, paragraphs } from '../pages/layout.ts';
 
@@ -43,70 +45,145 @@ const CORRECTABLE = new Set<ErrorCode>([
 export function refusedForm(
   formRequest: FormRequest,
   refusal: Refusal,
-  { form, submitted, records }: RequestProgress,
+  { form, submitted, records, token }: RequestProgress,
 ): Answer {
-  const { exchange, domain, path } = formRequest;
+  const { exchange, path } = formRequest;
   const status = statusOf(refusal);
   const { headers } = exchange.request;
+  const client = clientOf(headers);
   const translation = translationFor(exchange, form);
-  if (!wantsPage(headers, isJson(headers['content-type']))) {
+  if (client === 'program') {
     const answer = shapeB(refusal, exchange.id, translation);
     return json(answer, status, { ...refusal.headers, ...languageHeaders(translation) });
   }
   const redirect = form?.config.error_redirect;
-  if (redirect !== undefined && CORRECTABLE.has(refusal.code)) return seeOther(redirect);
-  const brand = form && brandOf(form);
-  const frame = { requestId: exchange.id, ancestors: framers({ ...formRequest, form }), translation, brand };
-  if (records !== undefined && domain !== undefined) {
-    const { text: sorry } = visitorWords(refusal, translation);
-    const text = pendingText({ domain: domain.name, records, sorry, isPost: exchange.method === 'POST' }, translation);
-    return page(failurePage(translation.say('heading.notActive'), text, frame), status);
+  if (redirect !== undefined && CORRECTABLE.has(refusal.code)) return goTo(redirect, formRequest);
+  const frame = { requestId: exchange.id, ancestors: framers({ ...formRequest, form }), translation };
+  const explained = client === 'htmx' ? undefined : explanation(formRequest, refusal, { records, translation });
+  if (explained !== undefined) {
+    const config = form?.config ?? NO_RULES;
+    const entered = submitted && enteredText({ config, submitted, translation });
+    const text = html`${explained.text}${entered}`;
+    return page(
+      failurePage(explained.title, text, { ...frame, brand: form && brandOf(form), inFrame: turboFrame(formRequest) }),
+      status,
+    );
   }
-  if (refusal.code === 'FORM_NOT_FOUND' || refusal.code === 'DOMAIN_NOT_FOUND') {
-    const text = notFoundText(path, domain?.name, translation);
-    return page(failurePage(translation.say('heading.notFound'), text, frame), status);
-  }
-  const retry = refusal.code === 'RATE_LIMITED' ? Number(refusal.headers?.['Retry-After']) : undefined;
-  const again = form && {
-    submitted: submitted && sentFromHere(submitted, formRequest, form),
-    formAction: formTargets(form),
-    // Where it came from, but for an address that means another form when our page asks.
-    action: path.kind === 'named' ? endpointOf(exchange, form) : undefined,
+  const parts: ErrorPage = {
+    ...frame,
+    refusal,
+    form,
+    frame: turboFrame(formRequest),
+    wait: refusal.code === 'RATE_LIMITED' ? Number(refusal.headers?.['Retry-After']) : undefined,
+    submitted: submitted && form && sentFromHere(submitted, formRequest, form),
+    ...(form && { formAction: formTargets(form), token: token?.(form) }),
+    // Where it came from, but for an address that means another form when our page asks, and for a page that is not ours.
+    action: form && (path.kind === 'named' || IN_PAGES.has(client)) ? endpointOf(exchange, form) : undefined,
   };
-  return page(errorPage({ ...frame, refusal, form, wait: retry, submitted, ...again }), status, refusal.headers);
+  if (client !== 'htmx') return page(errorPage(parts), status, refusal.headers);
+  const replaces = replacedForm(formRequest);
+  const swap = replaces === undefined ? undefined : { 'HX-Reswap': 'outerHTML' };
+  const more = { ...refusal.headers, ...swap, ...languageHeaders(translation) };
+  return fragment(errorFragment(parts, replaces), status, more);
 }
 
-/** What was submitted, to be sent again from our page: `_next` may be relative to the one where it began. */
+/** What a page says of a form that is not there or not active, instead of giving it back. */
+function explanation(
+  { exchange, domain, path }: FormRequest,
+  refusal: Refusal,
+  { records, translation }: Pick<RequestProgress, 'records'> & { readonly translation: Translation },
+): { title: string; text: Html } | undefined {
+  const { code } = refusal;
+  const { say } = translation;
+  if (records !== undefined && domain !== undefined) {
+    const { text: sorry } = visitorWords(refusal, translation);
+    const pending = { domain: domain.name, records, sorry, isPost: exchange.method === 'POST' };
+    return { title: say('heading.notActive'), text: pendingText(pending, translation) };
+  }
+  if (code !== 'FORM_NOT_FOUND' && code !== 'DOMAIN_NOT_FOUND') return undefined;
+  return { title: say('heading.notFound'), text: notFoundText(path, domain?.name, translation) };
+}
+
+/** Clients that show the answer on the page of the form. */
+const IN_PAGES = new Set<Client>(['htmx', 'visit']);
+
+/** Where a browser goes on; htmx follows no redirect to another page by itself. */
+function goTo(location: string, { exchange }: FormRequest): Answer {
+  if (clientOf(exchange.request.headers) !== 'htmx') return seeOther(location);
+  return { status: 200, type: 'text/html; charset=utf-8', body: '', headers: { 'HX-Redirect': location } };
+}
+
+const MAX_ID_LENGTH = 200;
+
+/** The frame of a Turbo page that asks, and takes nothing but what stands in such a frame. */
+function turboFrame({ exchange }: FormRequest): string | undefined {
+  return header(exchange.request, 'turbo-frame')?.slice(0, MAX_ID_LENGTH);
+}
+
+/**
+ * The form that the answer to htmx takes the place of; undefined where its page names another place for the answer. Both are
+ * ids in htmx 2 (`HX-Trigger` is the form's), and `form#id` in htmx 4, which calls the form `HX-Source`.
+ */
+function replacedForm({ exchange: { request } }: FormRequest): { id: string | undefined } | undefined {
+  const target = header(request, 'hx-target');
+  const form = header(request, 'hx-trigger') ?? header(request, 'hx-source');
+  if (target !== undefined && target !== form) return undefined;
+  const id = target?.includes('#') === true ? target.slice(target.indexOf('#') + 1) : target;
+  const isTag = id === target && header(request, 'hx-source') !== undefined;
+  return { id: isTag ? undefined : id?.slice(0, MAX_ID_LENGTH) };
+}
+
+/** What was submitted, to be sent again from our page: where it goes on to may be relative to the one where it began. */
 function sentFromHere(submitted: SubmittedValues, formRequest: FormRequest, form: Form): SubmittedValues {
+  const roleOf = controlRoles(submitted.entries, form.config);
   const entries = submitted.entries.flatMap(([name, value]) => {
-    if (name !== '_next') return [[name, value] as const];
+    if (roleOf(name) !== 'next') return [[name, value] as const];
     const next = nextPage(value, formRequest, form);
     return next === undefined ? [] : [[name, next] as const];
   });
   return { ...submitted, entries };
 }
 
-/** The answer to a post that was accepted; `next` is its field `_next`. */
+/** The answer to a post that was accepted; `next` is where its control field says that the browser goes. */
 export function acceptedForm(
   formRequest: FormRequest,
   form: Form,
   { id, next }: { readonly id: string; readonly next: string | undefined },
 ): Answer {
   const { exchange } = formRequest;
-  const { headers } = exchange.request;
   const target = nextPage(next, formRequest, form) ?? form.config.redirect;
-  if (wantsPage(headers, isJson(headers['content-type']))) {
-    return target === undefined ? thankYou(formRequest, form) : seeOther(target);
-  }
   const translation = translationFor(exchange, form);
   const message = thankYouText(form, translation);
-  const answer = { success: true, ok: true, message, id, next: target ?? `${endpointOf(exchange, form)}?thanks` };
-  return json(answer, 200, languageHeaders(translation));
+  switch (clientOf(exchange.request.headers)) {
+    case 'navigation':
+    case 'visit':
+      return target === undefined ? toThanks(formRequest, form) : seeOther(target);
+    case 'browser':
+      return target === undefined ? thankYou(formRequest, form) : seeOther(target);
+    case 'htmx':
+      return target === undefined
+        ? fragment(html`<div role="status">${paragraphs(message)}</div>`, 200, languageHeaders(translation))
+        : goTo(target, formRequest);
+    case 'program': {
+      const answer = { success: true, ok: true, message, id, next: target ?? `${endpointOf(exchange, form)}?thanks` };
+      return json(answer, 200, languageHeaders(translation));
+    }
+  }
+}
+
+/**
+ * To the page that thanks: relative, because a proxy in front may show another path, but for a path that names no form by
+ * itself. That page leads back to the site, so that the browser may go on telling its origin where the site lets it.
+ */
+function toThanks({ exchange, path }: FormRequest, form: Form): Answer {
+  const isOfForm = path.kind !== 'named' && !(path.kind === 'domain' && path.key === undefined);
+  const { headers, ...answer } = seeOther(isOfForm ? '?thanks' : `${endpointOf(exchange, form)}?thanks`);
+  return { ...answer, headers: { ...headers, 'Referrer-Policy': 'strict-origin-when-cross-origin' } };
 }
 
 /** What a visitor is told of success, on the page and in JSON. */
 function thankYouText({ config }: Form, { say }: Translation): string {
-  return config.thank_you ?? say('thanks.text');
+  return config.thank_you ?? say(config.double_opt_in ? 'optin.sent' : 'thanks.text');
 }
 
 /** The page after a submission, for forms without a `redirect`. */
@@ -120,10 +197,11 @@ export function thankYou(formRequest: FormRequest, form: Form): Answer {
 <h1>${title}</h1>
 <div role="status">${paragraphs(thankYouText(form, translation))}</div>
 ${back !== undefined && html`<p class="actions"><a class="button" href="${back}">${say('thanks.back', { site: brand.name ?? new URL(back).host })}</a></p>`}`;
-  return page(layout({ title, content, translation, brand, ancestors: framers({ ...formRequest, form }) }));
+  const ancestors = framers({ ...formRequest, form });
+  return page(layout({ title, content: framed(content, turboFrame(formRequest)), translation, brand, ancestors }));
 }
 
-/** The page that `_next` names, where it is one that may use the form: no open redirect. */
+/** The page that `_next` or another service's field for it names, where it is one that may use the form: no open redirect. */
 function nextPage(next: string | undefined, formRequest: FormRequest, form: Form): string | undefined {
   if (next === undefined || next.trim() === '') return undefined;
   const url = URL.parse(next.trim(), cameFrom(formRequest, form));
@@ -170,8 +248,12 @@ ${domain === undefined ? html`<p>${say('address.textNoSite')}</p>` : html`<p>${s
   return page(layout({ title: form.name, content, translation, brand: brandOf(form) }));
 }
 
-function failurePage(title: string, text: Html, frame: Omit<Layout, 'title' | 'content'>): Page {
-  return layout({ ...frame, title, content: html`${mark('bad')}\n<h1>${title}</h1>\n${text}` });
+function failurePage(
+  title: string,
+  text: Html,
+  { inFrame, ...frame }: Omit<Layout, 'title' | 'content'> & { readonly inFrame: string | undefined },
+): Page {
+  return layout({ ...frame, title, content: framed(html`${mark('bad')}\n<h1>${title}</h1>\n${text}`, inFrame) });
 }
 
 /** Of a domain that is not verified: what its owner has to publish is behind one click. */

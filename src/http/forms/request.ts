@@ -10,15 +10,17 @@ import { parseDomain } from '../../lib/addresses.ts';
 import { accountOf, environmentOf } from '../../lib/ids.ts';
 import type { Log } from '../../lib/log.ts';
 import type { Store } from '../../store/store.ts';
-import { hostOf, isOwnOrigin, originAllowed, originOf, pageSources, validOrigin } from '../cors.ts';
+import { hostOf, isLocalhost, isOwnOrigin, originAllowed, originOf, pageSources, validOrigin } from '../cors.ts';
 import { refuse, unavailable, type Refusal } from '../answer.ts';
 import { type Exchange, faultRefusal } from '../context.ts';
 import type { Domains } from '../../domains/domains.ts';
 import { isServed } from '../../accounts/tenants.ts';
 import { OPERATOR } from '../../store/tenants.ts';
 import type { CheckedRecord } from '../../dns/check.ts';
-import type { SubmittedValues } from '../pages/error.ts';
+import type { SubmittedValues } from '../pages/refill.ts';
 import type { ServerConfig } from '../../config/schema.ts';
+import type { FileStore } from '../../forms/files.ts';
+import { takesHtml } from './client.ts';
 import type { SubmittedBody } from '../../forms/fields.ts';
 import {
   collect,
@@ -48,9 +50,11 @@ export interface FormRequest {
 /** What is known of a post when it is refused: more, the later that happens. */
 export interface RequestProgress {
   form: Form | undefined;
-  submitted?: SubmittedValues;
+  submitted?: SubmittedValues | undefined;
+  /** Makes the token with which our own page sends the form again. */
+  readonly token?: (form: Form) => string;
   /** What a domain that is not verified has to publish. */
-  records?: readonly CheckedRecord[];
+  records?: readonly CheckedRecord[] | undefined;
 }
 
 export interface FormRequestParts {
@@ -63,7 +67,7 @@ export interface FormRequestParts {
 export async function findFormRequest(
   exchange: Exchange,
   path: FormPath,
-  { store, log }: FormRequestParts,
+  { store, log }: Pick<FormRequestParts, 'store' | 'log'>,
 ): Promise<FormRequest> {
   const configured = findConfigured(exchange, path);
   // A request that is one too many is refused, whatever stands there.
@@ -111,7 +115,7 @@ function placed(form: Form, formRequest: FormRequest): FormRequest {
 }
 
 /** The refusal where the project that has this address is out of service until its file is corrected. */
-function outageOf({ exchange: { snapshot }, path, domain, form, outage }: FormRequest): Refusal | undefined {
+export function outageOf({ exchange: { snapshot }, path, domain, form, outage }: FormRequest): Refusal | undefined {
   if (outage !== undefined || snapshot.unavailable.size === 0) return outage;
   if (domain !== undefined || form !== undefined) return undefined;
   const place = placeOf(path);
@@ -143,30 +147,60 @@ function audienceOf({ exchange, path, domain, form }: FormRequest): Audience {
   if (form !== undefined) return form.audience;
   if (domain !== undefined) {
     const origins = [...domain.forms.values()].flatMap(({ config }) => config.allowed_origins);
-    return { domain: domain.name, origins, anyone: false };
+    return { domain: domain.name, origins, anyone: false, localhost: false };
   }
-  if (path.kind !== 'domain') return { domain: undefined, origins: [], anyone: true };
+  if (path.kind !== 'domain') return { domain: undefined, origins: [], anyone: true, localhost: false };
   const name = exchange.snapshot.unavailable.size === 0 ? undefined : parseDomain(path.domain);
   const broken = name !== undefined && exchange.snapshot.unavailable.has(name);
-  return { domain: broken ? name : undefined, origins: [], anyone: false };
+  return { domain: broken ? name : undefined, origins: [], anyone: false, localhost: false };
 }
 
-/** Refuses a post from a foreign page; one that names no page at all is refused at level `strict`. */
-export function refuseOrigin(exchange: Exchange, { audience, config }: Form): Refusal | undefined {
-  const { origin, referer } = exchange.request.headers;
-  const page = origin === undefined ? referer : origin === 'null' ? undefined : origin;
-  const allowed =
-    page === undefined || page === ''
-      ? config.spam_protection.level !== 'strict'
-      : audience.anyone || mayUse(originOf(page), exchange, audience);
-  if (allowed) return undefined;
+/** Refuses a post from a foreign page. */
+export function refuseOrigin(exchange: Exchange, { id, audience }: Form): Refusal | undefined {
+  const page = shownPage(exchange);
+  if (page === undefined) return undefined;
   const { domain } = audience;
+  const asking = originOf(page);
+  if (audience.anyone || mayUse(asking, exchange, audience)) return undefined;
   const own = domain === undefined ? '' : ` The form accepts submissions from pages of ${domain} and its subdomains.`;
-  const message =
-    page === undefined || page === ''
-      ? `The request has neither an Origin nor a Referer header, and the form's spam protection is strict.${own} List the page's origin in the form's allowed_origins; programs must send an API key.`
-      : `Pages of ${(originOf(page) ?? page).slice(0, 300)} may not use this form.${own} To allow them, add the origin to the form's allowed_origins.`;
+  const allow =
+    asking !== undefined && isLocalhost(asking)
+      ? FOR_DEVELOPMENT
+      : "To allow them, add the origin to the form's allowed_origins.";
+  const message = `Pages of ${(asking ?? page).slice(0, 300)} may not use the form ${id}.${own} ${allow}`;
   return refuse('ORIGIN_NOT_ALLOWED', { message });
+}
+
+const FOR_DEVELOPMENT =
+  "To develop on your own computer, set allow_localhost: true for the form, send an API key of the environment test, or list the origin in the form's allowed_origins.";
+
+/**
+ * Refuses at level `strict` a post that shows no page, neither by its headers nor by the browser's word. A token of the page
+ * in its body shows one as well, which is for the caller to know.
+ */
+export function refuseHiddenPage(exchange: Exchange, { id, audience, config }: Form): Refusal | undefined {
+  if (config.spam_protection.level !== 'strict' || shownPage(exchange) !== undefined) return undefined;
+  const isNull = exchange.request.headers.origin === 'null';
+  if ((audience.localhost && isNull) || isFromPage(exchange)) return undefined;
+  return refuse('ORIGIN_NOT_ALLOWED', {
+    message: `The request shows no page that it comes from (${isNull ? 'Origin: null' : 'no Origin, Referer or Sec-Fetch-Site header'}), and the spam protection of the form ${id} is strict. ${FOR_DEVELOPMENT} Programs must send an API key; other pages belong in the form’s allowed_origins.`,
+  });
+}
+
+function shownPage({ request: { headers } }: Exchange): string | undefined {
+  const { origin = headers.referer } = headers;
+  return origin === 'null' || origin === '' ? undefined : origin;
+}
+
+/**
+ * Whether a browser says that a page sent the request, though not which: its Referrer-Policy is `no-referrer` or
+ * `same-origin`, and then a form is sent with `Origin: null` (Fetch, "append a request Origin header"). Of scripts that is
+ * said for pages of this site alone: elsewhere they show their origin, unless they have none.
+ */
+function isFromPage({ request }: Exchange): boolean {
+  const { 'sec-fetch-site': site, 'sec-fetch-mode': mode } = request.headers;
+  if (site === 'same-origin' || site === 'same-site') return true;
+  return site === 'cross-site' && mode === 'navigate';
 }
 
 /** Whether a page of this origin may use a form of this audience. */
@@ -273,6 +307,18 @@ export interface ReadBody {
   readonly submitted: SubmittedValues;
   /** Why it is not taken; `body` holds what was read until then. */
   readonly refusal?: Refusal | undefined;
+  /** What the store said of its files. */
+  readonly fault?: Error | undefined;
+}
+
+/**
+ * What a refused post would have said, for a page to give it back: nobody has read its body, and none of it is stored.
+ * Rejects with ClientGone.
+ */
+export async function readRefused(exchange: Exchange, files: FileStore): Promise<SubmittedValues> {
+  const { limits } = exchange.snapshot.server;
+  const { submitted } = await readBody(exchange, { limits: { ...limits, uploads: false }, files, hash: false });
+  return submitted;
 }
 
 /**
@@ -287,7 +333,7 @@ export function limitsFor({ limits }: ServerConfig, form: Form | undefined): Mul
   return { ...limits, uploads: form === undefined || form.config.uploads?.enabled === true };
 }
 
-/** Reads the body. Rejects with ClientGone, StoreError, or a fault of ours. */
+/** Reads the body. Rejects with ClientGone, or a fault of ours. */
 export async function readBody(exchange: Exchange, options: MultipartOptions): Promise<ReadBody> {
   const read = await readByType(exchange, options);
   if (read.refusal !== undefined && !exchange.request.complete) discardRest(exchange.request);
@@ -297,15 +343,17 @@ export async function readBody(exchange: Exchange, options: MultipartOptions): P
 async function readByType({ request, response }: Exchange, options: MultipartOptions): Promise<ReadBody> {
   const { 'content-type': type, 'content-length': length = '0', 'transfer-encoding': coding } = request.headers;
   const { limits } = options;
-  const early = refuseBody(request, limits.body);
+  const isMultipart = type !== undefined && /^multipart\/form-data\s*;/i.test(type);
+  // Where a page gives back what was typed, fields that come before a file which is too big are read all the same.
+  const early = refuseBody(request, isMultipart && takesHtml(request.headers) ? Infinity : limits.body);
   if (early !== undefined) return refused(early);
   if (type === undefined) return Number(length) === 0 && coding === undefined ? NOTHING : unsupported();
   const json = isJson(type);
   if (!json && !/^application\/x-www-form-urlencoded\s*(?:;|$)/i.test(type)) {
-    if (!/^multipart\/form-data\s*;/i.test(type)) return unsupported();
+    if (!isMultipart) return unsupported();
     expectBody({ request, response });
-    const { entries, files, chosen, refusal } = await readMultipart(request, options);
-    return { body: { entries, files }, submitted: { entries, files: chosen }, refusal };
+    const { entries, files, chosen, refusal, fault } = await readMultipart(request, options);
+    return { body: { entries, files }, submitted: { entries, files: chosen }, refusal, fault };
   }
   const most = Math.min(limits.body, Math.max(TEXT_BODY, limits.field * FIELDS_IN_TEXT));
   const bytes = await collect({ request, response }, most);

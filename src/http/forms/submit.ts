@@ -7,7 +7,7 @@ import { isIP } from 'node:net';
 import { decide, accountIdOf, type Principal } from '../../accounts/principal.ts';
 import type { Limits } from '../../accounts/rate-limits.ts';
 import { type Form, claimKey, type Domain } from '../../config/snapshot.ts';
-import { type SubmittedBody, hashOfBody } from '../../forms/fields.ts';
+import { type Control, type SubmittedBody, hashOfBody, sortEntries } from '../../forms/fields.ts';
 import type { Accepted, Admitted } from '../../forms/accept.ts';
 import {
   principalOf,
@@ -19,43 +19,44 @@ import {
   endpointOf,
   refuseOver,
   answerOnce,
+  isSecure,
   translationFor,
 } from '../context.ts';
 import {
   limitsFor,
   readBody,
+  readRefused,
   type ReadBody,
   type FormRequest,
   type FormRequestParts,
   readableFor,
+  refuseHiddenPage,
   refuseOrigin,
   refuseUnserved,
   type RequestProgress,
 } from './request.ts';
-import {
-  lacksPermission,
-  refuse,
-  unavailable,
-  type Refusal,
-  shapeB,
-  statusOf,
-  type Answer,
-  json,
-  wantsPage,
-} from '../answer.ts';
-import { checkSubmission, createMatching } from '../../forms/check.ts';
+import { lacksPermission, refuse, unavailable, type Refusal, shapeB, statusOf, type Answer, json } from '../answer.ts';
+import { clientOf, takesHtml } from './client.ts';
+import type { SubmittedValues } from '../pages/refill.ts';
+import { checkSubmission, createMatching, infectedFile } from '../../forms/check.ts';
 import type { FileStore } from '../../forms/files.ts';
 import { findSendForm, withTenant } from '../../forms/find.ts';
+import type { Challenges, PassedChallenge } from '../../forms/challenges.ts';
+import { findRepeated, identifyPost, notePost } from '../../forms/repeats.ts';
 import type { SpamFilter } from '../../forms/spam/filter.ts';
+import type { Visit } from '../../forms/spam/visit.ts';
 import { parseDomain } from '../../lib/addresses.ts';
 import { accountOf, environmentOf, counterOf } from '../../lib/ids.ts';
+import type { Statement } from '../../store/statement.ts';
+import { UnmetError } from '../../store/store.ts';
 import type { FreeSpace } from '../../store/sqlite.ts';
 import { acceptedForm, refusedForm, thankYou, formAddress } from './outcome.ts';
 import type { ServeParts } from '../api/serve.ts';
 
 export interface SubmitParts extends FormRequestParts, ServeParts {
-  readonly limits: Pick<Limits, 'takeSubmission'>;
+  readonly limits: Pick<Limits, 'takeSubmission' | 'takePost'>;
   readonly files: FileStore;
+  readonly challenges: Pick<Challenges, 'check' | 'knows' | 'token'>;
   readonly spamFilter: SpamFilter;
   readonly accept: (submission: Admitted) => Promise<Accepted>;
   readonly freeSpace: FreeSpace;
@@ -68,7 +69,7 @@ interface SubmissionProgress extends RequestProgress {
 
 interface FormPost {
   readonly formRequest: FormRequest;
-  readonly progress: RequestProgress;
+  readonly progress: SubmissionProgress;
   readonly form: Form;
   /** The visitor's address. */
   readonly ip: string;
@@ -79,8 +80,10 @@ const ALLOW = 'GET, HEAD, POST, OPTIONS';
 
 /** The handler of all requests to a form's address, but for preflights that are allowed. */
 export function createFormHandler(parts: SubmitParts): (formRequest: FormRequest) => Promise<Answer> {
-  const { limits, files, freeSpace, log, spamFilter, accept } = parts;
+  const { limits, files, freeSpace, log, challenges, spamFilter, accept } = parts;
   const startMatching = createMatching();
+  /** Posts of browsers that are being processed. */
+  const inProgress = new Map<string, Promise<void>>();
   return handle;
 
   async function handle(formRequest: FormRequest): Promise<Answer> {
@@ -98,10 +101,11 @@ export function createFormHandler(parts: SubmitParts): (formRequest: FormRequest
   }
 
   async function submit(formRequest: FormRequest): Promise<Answer> {
-    const progress: SubmissionProgress = { form: formRequest.form };
+    const progress: SubmissionProgress = { form: formRequest.form, token: challenges.token };
     const outcome = await attempt(formRequest, progress).catch((error: unknown) =>
       faultRefusal(error, formRequest.exchange, log),
     );
+    if ('kind' in outcome) progress.submitted ??= await readUnread(formRequest.exchange);
     const answer = 'kind' in outcome ? refusedForm(formRequest, outcome, progress) : outcome;
     if (progress.principal !== undefined) parts.used(progress.principal, answer.status);
     return answer;
@@ -142,6 +146,8 @@ export function createFormHandler(parts: SubmitParts): (formRequest: FormRequest
       if (freeSpace.below(exchange.snapshot.server.limits.free_disk)) return await drop(unavailable(), read);
       read ??= await receive(formRequest, form, progress);
       if (read.refusal !== undefined) return read.refusal;
+      const hidden = principal === undefined ? refuseHiddenPage(exchange, form) : undefined;
+      if (hidden !== undefined && !(await hasPageToken(form, read.body))) return await drop(hidden, read);
       const outcome = await processBody({ formRequest, progress, form, ip, body: read.body });
       ({ isAccepted } = outcome);
       return outcome.answer;
@@ -155,10 +161,24 @@ export function createFormHandler(parts: SubmitParts): (formRequest: FormRequest
     form: Form | undefined,
     progress: RequestProgress,
   ): Promise<ReadBody> {
-    const hash = exchange.request.headers['idempotency-key'] !== undefined;
+    const { headers } = exchange.request;
+    const hash = headers['idempotency-key'] !== undefined || clientOf(headers) === 'navigation';
     const read = await readBody(exchange, { limits: limitsFor(exchange.snapshot.server, form), files, hash });
     progress.submitted = read.submitted;
+    if (read.fault !== undefined) throw read.fault;
     return read;
+  }
+
+  /**
+   * What the visitor typed, where a page is to give it back and nobody has read the body. Of a client that floods the server
+   * nothing more is read, and one that waits to be asked for its body (`Expect`) is no browser.
+   */
+  async function readUnread(exchange: Exchange): Promise<SubmittedValues | undefined> {
+    const { request, address, local } = exchange;
+    const isFlood = !address.allowed && !local;
+    const isWaiting = request.headers.expect !== undefined;
+    if (isFlood || isWaiting || request.readableDidRead || !takesHtml(request.headers)) return undefined;
+    return readRefused(exchange, files);
   }
 
   /** Why the key, which is known, may not be used here and now. The operator on the machine itself may everywhere. */
@@ -181,45 +201,122 @@ export function createFormHandler(parts: SubmitParts): (formRequest: FormRequest
 
   /** Takes the body, once. Rejects with StoreError where nothing could be written; nothing happened then. */
   async function processBody(post: FormPost): Promise<{ answer: Answer | Refusal; isAccepted: boolean }> {
-    const { formRequest, progress, form, ip, body } = post;
-    const { exchange } = formRequest;
-    const request = { exchange, scope: `form:${counterOf(form)}`, hash: () => hashOfBody(body) };
-    let isTaken = false;
-    let isAccepted = false;
+    const { headers } = post.formRequest.exchange.request;
+    const isRecognised = headers['idempotency-key'] === undefined && clientOf(headers) === 'navigation';
+    return isRecognised ? processNavigation(post) : processUnderKey(post);
+  }
+
+  async function processUnderKey(post: FormPost): Promise<{ answer: Answer | Refusal; isAccepted: boolean }> {
+    const { form, body, formRequest } = post;
+    const request = { exchange: formRequest.exchange, scope: `form:${counterOf(form)}`, hash: () => hashOfBody(body) };
+    let taken: Accepted | 'refused' | undefined;
     const answer = await answerOnce(parts, request, async (stored) => {
-      isTaken = true;
-      const submission = checkSubmission(form, body, startMatching);
-      if (submission.errors.length > 0) {
-        await files.discard(body.files);
-        return refusedForm(formRequest, refuse('VALIDATION_FAILED', { errors: submission.errors }), progress);
-      }
-      const { next } = submission.control;
-      const accepted = await accept({
-        form,
-        ...submission,
-        spamVerdict: await spamFilter(form, { ...submission, ip }),
-        ip,
-        userAgent: exchange.request.headers['user-agent'] ?? '',
-        referer: exchange.request.headers.referer ?? '',
-        request: exchange.id,
-        environment: environmentOf(form.tenant),
-        also: (made) => stored(answerFor(post, made, next)),
-      });
-      const { id, status, isOverflow } = accepted;
-      log.info(`submission.${status}`, {
-        submission: id,
-        form: form.id,
-        fields: submission.fields.length,
-        files: submission.files.length,
-        ip,
-        request: exchange.id,
-      });
-      isAccepted = status === 'accepted' || isOverflow;
-      return answerFor(post, accepted, next);
+      let success: Answer | undefined;
+      const outcome = await take(post, (made) => stored((success = answerFor(post, made))));
+      taken = 'id' in outcome ? outcome : 'refused';
+      return 'id' in outcome ? (success ?? answerFor(post, outcome)) : outcome;
     });
     if ('kind' in answer) return { answer: await drop(answer, post), isAccepted: false };
-    if (!isTaken) await files.discard(body.files);
-    return { answer, isAccepted };
+    if (taken === undefined) await files.discard(body.files);
+    return { answer, isAccepted: typeof taken === 'object' && isTaken(taken) };
+  }
+
+  /**
+   * The same post of a browser again is answered as the first was, also while that is in progress, and counts like it toward
+   * every limit. What was refused had no effect, and is checked anew.
+   */
+  async function processNavigation(post: FormPost): Promise<{ answer: Answer; isAccepted: boolean }> {
+    const { form, body, ip, formRequest } = post;
+    const { at, request } = formRequest.exchange;
+    const client = [header(request, 'user-agent'), header(request, 'accept-language')];
+    const known = identifyPost({ form, body, ip, headers: client, at });
+    const name = `${known.scope} ${known.key}`;
+    while (inProgress.has(name)) await inProgress.get(name);
+    const { promise, resolve } = Promise.withResolvers<void>();
+    inProgress.set(name, promise);
+    try {
+      const before = await findRepeated(parts.store, known);
+      if (before !== undefined) return await repeated(post, before);
+      const outcome = await take(post, (made) => [notePost(known, made)]);
+      return 'id' in outcome
+        ? { answer: answerFor(post, outcome), isAccepted: isTaken(outcome) }
+        : { answer: outcome, isAccepted: false };
+    } catch (error) {
+      // Another daemon on the same database was faster.
+      const before = error instanceof UnmetError ? await findRepeated(parts.store, known) : undefined;
+      if (before === undefined) throw error;
+      return await repeated(post, before);
+    } finally {
+      inProgress.delete(name);
+      resolve();
+    }
+  }
+
+  async function repeated(post: FormPost, before: Accepted): Promise<{ answer: Answer; isAccepted: boolean }> {
+    const { form, body } = post;
+    await files.discard(body.files);
+    if (before.status !== 'spam') await limits.takePost({ id: counterOf(form), maxPerHour: form.maxPerHour });
+    const answer = answerFor(post, before);
+    const headers = { ...answer.headers, 'Idempotent-Replayed': 'true' };
+    return { answer: { ...answer, headers }, isAccepted: isTaken(before) };
+  }
+
+  /** Checks the submission and commits it with what else belongs to its unit. */
+  async function take(post: FormPost, also: (accepted: Accepted) => readonly Statement[]): Promise<Accepted | Answer> {
+    const { formRequest, progress, form, ip, body } = post;
+    const { exchange } = formRequest;
+    const submission = checkSubmission(form, body, startMatching);
+    if (submission.errors.length > 0) {
+      await files.discard(body.files);
+      return refusedForm(formRequest, refuse('VALIDATION_FAILED', { errors: submission.errors }), progress);
+    }
+    const passed = await passChallenge(post, submission.control);
+    if (passed !== undefined && 'code' in passed) {
+      await files.discard(body.files);
+      return refusedForm(formRequest, passed, progress);
+    }
+    const { files: scanned, infected } = await files.scan(submission.files);
+    if (infected.length > 0) {
+      await files.discard(body.files);
+      const errors = infected.map((file) => infectedFile(file));
+      return refusedForm(formRequest, refuse('VALIDATION_FAILED', { errors }), progress);
+    }
+    const accepted = await accept({
+      form,
+      ...submission,
+      files: scanned,
+      spamVerdict: await spamFilter(form, { ...submission, ip, visit: visitOf(exchange, passed) }),
+      ip,
+      userAgent: exchange.request.headers['user-agent'] ?? '',
+      referer: exchange.request.headers.referer ?? '',
+      request: exchange.id,
+      environment: environmentOf(form.tenant),
+      also,
+    });
+    log.info(`submission.${accepted.status}`, {
+      submission: accepted.id,
+      form: form.id,
+      fields: submission.fields.length,
+      files: submission.files.length,
+      ip: accepted.ip,
+      request: exchange.id,
+    });
+    return accepted;
+  }
+
+  async function hasPageToken(form: Form, { entries }: SubmittedBody): Promise<boolean> {
+    return challenges.knows(form, sortEntries(entries, form.config).control);
+  }
+
+  /** What the page proved of its visitor, or why that is not enough; nothing is asked of servers, which have a key. */
+  async function passChallenge(
+    { form, ip, progress }: FormPost,
+    control: Control,
+  ): Promise<PassedChallenge | Refusal | undefined> {
+    if (progress.principal !== undefined) return undefined;
+    const outcome = await challenges.check(form, { control, ip });
+    if (outcome.kind === 'passed') return outcome;
+    return refuse(outcome.kind === 'missing' ? 'CHALLENGE_REQUIRED' : 'CHALLENGE_FAILED');
   }
 
   async function look(formRequest: FormRequest): Promise<Answer> {
@@ -230,7 +327,7 @@ export function createFormHandler(parts: SubmitParts): (formRequest: FormRequest
     const refusal = refuseOver(exchange.limit, exchange) ?? (await refuseUnserved(formRequest, parts, progress));
     if (refusal !== undefined) return refusedForm(formRequest, refusal, progress);
     if (form === undefined && !isSend(formRequest)) return refusedForm(formRequest, refuse('FORM_NOT_FOUND'), progress);
-    if (form === undefined || !wantsPage(exchange.request.headers, false)) return notAllowed(formRequest);
+    if (form === undefined || !takesHtml(exchange.request.headers)) return notAllowed(formRequest);
     return exchange.query === 'thanks'
       ? thankYou(formRequest, form)
       : formAddress(form, endpointOf(exchange, form), translationFor(exchange, form));
@@ -257,6 +354,18 @@ function visitorOf({ request, ip }: Exchange, principal: Principal | undefined):
   return refuse('VALIDATION_FAILED', { message: 'Postern-Client-IP must be an IP address, such as 192.0.2.10.' });
 }
 
+/** What the request says of who sends it. */
+/** What the request tells the spam filter; without a passed challenge it came with an API key. */
+function visitOf({ request }: Exchange, passed: PassedChallenge | undefined): Visit {
+  return {
+    headers: request.headers,
+    hasKey: passed === undefined,
+    isSecure: isSecure(request) || request.headers['x-forwarded-proto'] === 'https',
+    token: passed?.token,
+    challenge: passed?.challenge,
+  };
+}
+
 function isSend({ path }: FormRequest): boolean {
   return path.kind === 'domain' && path.key === undefined;
 }
@@ -275,16 +384,17 @@ function formOfBody(domain: Domain, read: ReadBody): { form: Form | undefined; r
   return { form, read: { ...read, body, submitted: { ...read.submitted, entries, formName: named } } };
 }
 
+/** Whether the sender's post counts as one that was accepted. */
+function isTaken({ status, isOverflow }: Accepted): boolean {
+  return status !== 'spam' || isOverflow;
+}
+
 /** The answer to a submission that was stored. */
-function answerFor(
-  { formRequest, form, progress }: FormPost,
-  { id, status, isOverflow }: Accepted,
-  next: string | undefined,
-): Answer {
+function answerFor({ formRequest, form, progress, body }: FormPost, { id, status, isOverflow }: Accepted): Answer {
   const isBlocked = status === 'spam' && !isOverflow && form.config.spam_protection.on_spam === 'reject';
   return isBlocked
     ? refusedForm(formRequest, refuse('BLOCKED'), progress)
-    : acceptedForm(formRequest, form, { id, next });
+    : acceptedForm(formRequest, form, { id, next: sortEntries(body.entries, form.config).control.next });
 }
 
 /** What is left of preflights: those of what is no origin, and requests that only ask what is allowed here. */

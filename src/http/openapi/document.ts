@@ -276,7 +276,7 @@ const FIELDS: Json = {
   type: 'object',
   additionalProperties: true,
   description:
-    'Any fields. `_subject`, `_replyto`, `_next`, `_gotcha` and the honeypot are read and not shown as data.',
+    'Any fields. `_subject`, `_replyto`, `_next`, `_challenge`, honeypots, the answers of captchas and the control fields of other form services are read and not shown as data.',
   example: { name: 'Ada', email: 'ada@example.com', message: 'Hello' },
 };
 
@@ -285,6 +285,8 @@ const FORM_ERRORS: readonly ErrorCode[] = [
   'VALIDATION_FAILED',
   'BODY_MALFORMED',
   'BLOCKED',
+  'CHALLENGE_REQUIRED',
+  'CHALLENGE_FAILED',
   'NO_FILE_UPLOADS',
   ...ANY_KEY,
   'AUTH_DOMAIN_NOT_ALLOWED',
@@ -336,6 +338,9 @@ const PAGES: readonly (readonly [path: string, operationId: string, summary: str
     'Shows the MTA-STS policy of a domain whose mail comes here (RFC 8461); at mta-sts.<domain>.',
     'text/plain',
   ],
+  ['/postern.js', 'getPosternJs', 'Serves the script that sends forms without leaving the page.', 'text/javascript'],
+  ['/postern.mjs', 'getPosternMjs', 'Serves the same as an ES module.', 'text/javascript'],
+  ['/postern.d.mts', 'getPosternTypes', 'Serves the TypeScript types of the module.', 'text/plain'],
   ['/openapi.json', 'getOpenapi', 'Shows this document.', 'application/json'],
   ['/docs', 'getDocs', 'Shows this document as a page.'],
 ];
@@ -346,6 +351,7 @@ function publicPaths(errors: ErrorResponses): OpenApi['paths'] {
   for (const [path, summary] of Object.entries(FORMS)) {
     paths[templated(path)] = { post: formPost(errors, path, summary) };
   }
+  paths['/challenge'] = { get: challenge(errors) };
   for (const [path, operationId, summary, type = 'text/html'] of PAGES) {
     const isJson = type === 'application/json';
     const content = { [type]: { schema: { type: isJson ? 'object' : 'string' } } };
@@ -367,6 +373,52 @@ function publicPaths(errors: ErrorResponses): OpenApi['paths'] {
     paths[templated(path)] = { ...paths[templated(path)], [method]: operation };
   }
   return paths;
+}
+
+const CHALLENGE: Json = {
+  type: 'object',
+  required: ['token', 'minimum_age', 'unreachable'],
+  properties: {
+    token: { type: 'string', description: 'Goes into the field `_challenge`. Good once, for a day.' },
+    minimum_age: { type: 'integer', description: 'Seconds to wait at least before the form is sent.' },
+    unreachable: { type: 'string', description: 'What to tell the visitor if the server cannot be reached.' },
+    algorithm: { type: 'string', const: 'SHA-256', description: 'This and what follows: only for proof of work.' },
+    challenge: { type: 'string', description: 'SHA-256 of `salt` and the number to find, in hexadecimal.' },
+    salt: { type: 'string' },
+    maxnumber: { type: 'integer', description: 'The number is between 0 and this.' },
+    signature: { type: 'string' },
+  },
+};
+
+function challenge(errors: ErrorResponses): Json {
+  return {
+    operationId: 'getChallenge',
+    tags: ['Forms'],
+    summary: 'Shows what a page needs to send a form.',
+    description:
+      'A token of the page, and the challenge of a form that asks for proof of work, as ALTCHA (version 1) has it. The solution, JSON in base64, or else the token, goes into the field `_challenge` of the form.',
+    servers: ONE_SPELLING,
+    security: [],
+    parameters: [
+      {
+        name: 'form',
+        in: 'query',
+        required: true,
+        description: 'The path of the form’s address, or the id of the form.',
+        schema: { type: 'string' },
+      },
+      {
+        name: 'name',
+        in: 'query',
+        description: 'For `/v1/{domain}/send`: the field `form` of the form.',
+        schema: { type: 'string' },
+      },
+    ],
+    responses: {
+      200: { description: 'Success.', headers: headers(), content: jsonContent(CHALLENGE) },
+      ...errors.of(['FORM_NOT_FOUND', 'RATE_LIMITED', 'INTERNAL', 'UNAVAILABLE'], 'SubmissionError'),
+    },
+  };
 }
 
 function formPost(errors: ErrorResponses, path: string, summary: string): Json {

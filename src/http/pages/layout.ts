@@ -1,4 +1,4 @@
-/** The frame of every hosted page, with the policy that lets it do no more than it must: no script, nothing fetched. */
+/** The frame of every hosted page, with the policy that lets it do no more than it must: no script (but our own, where a form needs it), nothing fetched. */
 import { createHash } from 'node:crypto';
 import { type Language, type Translation, translationOf } from '../../languages/languages.ts';
 import { Html, html, type Content } from '../../lib/html.ts';
@@ -25,12 +25,14 @@ export interface Layout {
   readonly requestId?: string;
   /** CSP sources that a form on the page may be sent to; a browser asks it for redirects of the answer too. */
   readonly formAction?: readonly string[] | undefined;
+  /** Whether its form needs `/postern.js`, which does the proof of work that the form asks for. */
+  readonly needsScript?: boolean | undefined;
   /** CSP sources of pages that may show this one in a frame. */
   readonly ancestors?: readonly string[] | undefined;
 }
 
 export function layout({ title, content, translation, brand = {}, ...more }: Layout): Page {
-  const { style = '', requestId, formAction, ancestors } = more;
+  const { style = '', requestId, formAction, needsScript = false, ancestors } = more;
   const { name, message, color, logo } = brand;
   const { language, direction, say } = translation ?? translationOf('en');
   const rules = STYLE + (color === undefined ? '' : colorRules(color)) + style;
@@ -41,8 +43,9 @@ export function layout({ title, content, translation, brand = {}, ...more }: Lay
 <meta name="viewport" content="width=device-width, initial-scale=1">
 <meta name="color-scheme" content="light dark">
 <title>${title}${name !== undefined && ` – ${name}`}</title>
+<link rel="icon" href="data:,">
 <style>${new Html(rules)}</style>
-</head>
+${needsScript && html`<script src="/postern.js" defer></script>\n`}</head>
 <body>
 ${(name !== undefined || logo !== undefined) && html`<header class="brand">${logo !== undefined && html`<img class="logo" src="${logo}" alt="">`}<bdi>${name}</bdi></header>\n`}<main>
 ${content}
@@ -54,9 +57,11 @@ ${requestId !== undefined && html`<footer>${say('form.reference', { id: requestI
   const policy = [
     "default-src 'none'",
     `style-src 'sha256-${hash}'`,
-    ...(logo === undefined ? [] : ['img-src data:']),
+    // A browser asks for /favicon.ico where a page names no icon, and Firefox reports that the policy forbids it.
+    'img-src data:',
     "base-uri 'none'",
     `form-action ${sources(formAction)}`,
+    ...(needsScript ? ["script-src 'self'", "connect-src 'self'", 'worker-src blob:'] : []),
     `frame-ancestors ${sources(ancestors)}`,
   ];
   return { html: page.text, policy: policy.join('; '), language: translation?.language };
@@ -79,16 +84,18 @@ export function mark(kind: 'good' | 'bad'): Html {
 
 /** The one stylesheet of the hosted pages: no fonts, images or scripts to fetch, light and dark, narrow and wide. */
 export const STYLE = `
-:root{color-scheme:light dark;accent-color:var(--accent);--page:#f4f5f7;--card:#fff;--text:#1b1f27;--soft:#5a6271;--line:#d5d9e0;--field:#fff;--accent:#2456d6;--button:#2456d6;--button-text:#fff;--bad:#b3261e;--bad-page:#fdf1f0;--good:#1a7f4b;--code:#f1f3f6}
-@media (prefers-color-scheme:dark){:root{--page:#12151b;--card:#1b2028;--text:#e8eaef;--soft:#a0a8b6;--line:#363d4a;--field:#12151b;--accent:#86a8ff;--button:#86a8ff;--button-text:#0d1428;--bad:#ff9a92;--bad-page:#331c1d;--good:#5fd39a;--code:#242a34}}
+:root{color-scheme:light dark;accent-color:var(--accent);--page:#f4f5f7;--card:#fff;--text:#1b1f27;--soft:#5a6271;--line:#d5d9e0;--edge:#878f9c;--field:#fff;--accent:#2456d6;--button:#2456d6;--button-text:#fff;--bad:#b3261e;--bad-page:#fdf1f0;--good:#1a7f4b;--code:#f1f3f6}
+@media (prefers-color-scheme:dark){:root{--page:#12151b;--card:#1b2028;--text:#e8eaef;--soft:#a0a8b6;--line:#363d4a;--edge:#6e7889;--field:#12151b;--accent:#86a8ff;--button:#86a8ff;--button-text:#0d1428;--bad:#ff9a92;--bad-page:#331c1d;--good:#5fd39a;--code:#242a34}}
 *{box-sizing:border-box}
-body{margin:0;min-height:100vh;display:flex;flex-direction:column;align-items:center;padding:clamp(1rem,6vh,4.5rem) 1rem 2rem;background:var(--page);color:var(--text);font:1rem/1.55 system-ui,-apple-system,"Segoe UI",Roboto,"Helvetica Neue",Arial,sans-serif;overflow-wrap:anywhere}
+body{margin:0;min-height:100vh;display:flex;flex-direction:column;align-items:center;padding:clamp(1rem,6vh,4.5rem) min(1rem,4vw) 2rem;background:var(--page);color:var(--text);font:1rem/1.55 system-ui,-apple-system,"Segoe UI",Roboto,"Helvetica Neue",Arial,sans-serif;overflow-wrap:anywhere}
 .brand{display:flex;align-items:center;flex-wrap:wrap;gap:.5rem .8rem;width:100%;max-width:38rem;margin:0 0 1rem;font-weight:600}
 .logo{height:3rem;width:auto;max-width:100%;object-fit:contain}
 .message{margin:1.75rem 0 0;padding:.6rem 0 0;border-top:1px solid var(--line)}
 @media (prefers-color-scheme:dark){.logo{padding:.3rem;border-radius:8px;background:#fff}}
-main{width:100%;max-width:38rem;padding:clamp(1.25rem,5vw,2.5rem);background:var(--card);border:1px solid var(--line);border-radius:14px;box-shadow:0 1px 2px rgb(0 0 0/.04),0 12px 32px rgb(0 0 0/.06)}
-h1{hyphens:auto;margin:0 0 .5rem;font-size:1.6rem;line-height:1.25;text-wrap:balance}
+main{width:100%;max-width:38rem;padding:min(2.5rem,5vw);background:var(--card);border:1px solid var(--line);border-radius:14px;box-shadow:0 1px 2px rgb(0 0 0/.04),0 12px 32px rgb(0 0 0/.06)}
+input[type=checkbox]{flex:none;width:1.15em;height:1.15em;margin:0;translate:0 .15em}
+h1,label,legend,button,.button,.alert,.fault{hyphens:auto;hyphenate-limit-chars:14 5 5}
+h1{margin:0 0 .5rem;font-size:1.6rem;line-height:1.25;text-wrap:balance}
 h2{margin:2rem 0 .5rem;font-size:1.05rem}
 p{margin:.5rem 0}
 a{color:var(--accent);text-underline-offset:.15em}
@@ -104,14 +111,16 @@ form{margin:1.5rem 0 0}
 .field{margin:0 0 1.15rem;padding:0;border:0;min-width:0}
 label,legend{display:block;padding:0;margin:0 0 .3rem;font-weight:600}
 .choice{display:flex;gap:.55rem;align-items:baseline;font-weight:400}
-input:not([type=checkbox]),textarea,select{width:100%;padding:.6rem .75rem;border:1px solid var(--line);border-radius:8px;background:var(--field);color:inherit;font:inherit}
+input:not([type=checkbox]),textarea,select{width:100%;padding:.6rem .75rem;border:1px solid var(--edge);border-radius:8px;background:var(--field);color:inherit;font:inherit}
 textarea{min-height:8.5rem;resize:vertical}
+input[type=file]{padding:.4rem;overflow:hidden}
+::file-selector-button{margin-inline-end:.75rem;padding:.3rem .75rem;border:1px solid var(--edge);border-radius:5px;background:var(--code);color:inherit;font:inherit}
 .wrong input,.wrong textarea,.wrong select{border-color:var(--bad);box-shadow:inset 0 0 0 1px var(--bad)}
 .hint{margin:.3rem 0 0;font-size:.9rem;color:var(--soft)}
 .fault{margin:.3rem 0 0;font-size:.92rem;font-weight:600;color:var(--bad)}
 button,.button{display:inline-block;padding:.7rem 1.5rem;border:1px solid transparent;border-radius:8px;background:var(--button);color:var(--button-text);font:inherit;font-weight:600;text-decoration:none;cursor:pointer}
 button:hover,.button:hover{text-decoration:underline;text-underline-offset:.2em}
-button.quiet{background:none;color:inherit;border:1px solid var(--line)}
+button.quiet{background:none;color:inherit;border-color:var(--edge)}
 :focus-visible{outline:3px solid var(--accent);outline-offset:2px}
 .alert:focus{outline:2px solid var(--bad);outline-offset:0}
 .actions{margin:1.6rem 0 0}

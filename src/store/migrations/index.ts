@@ -10,6 +10,11 @@ import { environments } from './0006-environments.ts';
 import { destinations } from './0009-destinations.ts';
 import { projects } from './0010-projects.ts';
 import { webhookDeliveries } from './0011-webhook-deliveries.ts';
+import { spamLearned } from './0012-spam-learned.ts';
+import { usedTokens } from './0014-used-tokens.ts';
+import { owner } from './0015-owner.ts';
+import { formOptions } from './0016-form-options.ts';
+import { unscannedFiles } from './0017-unscanned-files.ts';
 
 /** By name, as Kysely's migrator wants them. */
 export function migrationsFor(dialect: Dialect): Record<string, Migration> {
@@ -23,5 +28,10 @@ export function migrationsFor(dialect: Dialect): Record<string, Migration> {
     '0009-destinations': destinations(dialect),
     '0010-projects': projects(dialect),
     '0011-webhook-deliveries': webhookDeliveries(),
+    '0012-spam-learned': spamLearned(dialect),
+    '0014-used-tokens': usedTokens(dialect),
+    '0015-owner': owner(dialect),
+    '0016-form-options': formOptions(dialect),
+    '0017-unscanned-files': unscannedFiles(dialect),
   };
 }

@@ -8,7 +8,7 @@ test('the list: added to, shown in pages, taken off; addresses are compared with
   const added = await ask('/suppressions', { body: { address: 'Bob@Example.org' } });
   expect([added.status, added.json()]).toEqual([
     200,
-    { address: 'bob@example.org', reason: 'manual', created_at: '2026-01-01T00:00:00.000Z' },
+    { address: 'bob@example.org', form: null, reason: 'manual', created_at: '2026-01-01T00:00:00.000Z' },
   ]);
   const again = await ask('/suppressions', { body: { address: 'bob@example.org', reason: 'complaint' } });
   expect(again.json()['reason']).toBe('manual');
@@ -24,6 +24,28 @@ test('the list: added to, shown in pages, taken off; addresses are compared with
   expect([removed.status, removed.json()['address']]).toEqual([200, 'bob@example.org']);
   expect((await ask('/suppressions/bob@example.org', { method: 'DELETE' })).status).toBe(404);
   expect((await ask('/suppressions', { body: { address: 'nobody' } })).status).toBe(400);
+});
+
+test('an entry for one form stands beside that for all other mail', async () => {
+  const { ask } = await startEmailWorld();
+  const address = 'bob@example.org';
+  await ask('/suppressions', { body: { address, form: 'shop.example/contact', reason: 'unsubscribe' } });
+  await ask('/suppressions', { body: { address } });
+  const first = (await ask('/suppressions?limit=1')).json();
+  expect(first).toMatchObject({ count: 2, suppressions: [{ address, form: null, reason: 'manual' }] });
+  const next = encodeURIComponent(String(first['next_cursor']));
+  expect((await ask(`/suppressions?limit=1&cursor=${next}`)).json()).toMatchObject({
+    suppressions: [{ address, form: 'shop.example/contact', reason: 'unsubscribe' }],
+    next_cursor: null,
+  });
+  const other = await ask(`/suppressions/${address}?form=shop.example/other`, { method: 'DELETE' });
+  expect([other.status, other.json()['error']]).toEqual([
+    404,
+    `${address} is not on the list for the form shop.example/other.`,
+  ]);
+  const removed = await ask(`/suppressions/${address}?form=shop.example/contact`, { method: 'DELETE' });
+  expect([removed.status, removed.json()['form']]).toEqual([200, 'shop.example/contact']);
+  expect((await ask('/suppressions')).json()).toMatchObject({ count: 1, suppressions: [{ form: null }] });
 });
 
 test('each tenant has its own', async () => {

@@ -1,0 +1,192 @@
+/**
+ * What a form asks of the page that sends it (`spam_protection.challenge`): nothing but a token, proof of work, or a captcha
+ * of somebody else's. Each token and each answer counts once, across restarts and on all daemons of a database: what was
+ * used is kept until it would have expired.
+ *
+ * Proof of work is ALTCHA's, version 1: find the number whose SHA-256 with the salt is the challenge. The salt holds a page
+ * token, so that an answer is bound to the form, expires and counts once by the same means.
+ */
+import { createHmac, createSecretKey } from 'node:crypto';
+import { createChallenge, extractParams, verifySolution } from 'altcha-lib/v1';
+import { z } from 'zod';
+import type { Form } from '../config/snapshot.ts';
+import type { HttpDoor } from '../dns/guarded-fetch.ts';
+import type { Clock } from '../lib/clock.ts';
+import type { Log } from '../lib/log.ts';
+import { forgetUsedTokens, useToken } from '../store/secrets.ts';
+import type { Store } from '../store/store.ts';
+import { verifyCaptcha, type Captcha } from './captcha.ts';
+import type { Control } from './fields.ts';
+import {
+  endOf,
+  MINIMUM_AGE_SECONDS,
+  newPageToken,
+  openPageToken,
+  type PageToken,
+  stateByTime,
+  TOKEN_LIFE_MS,
+  type TokenState,
+} from './page-token.ts';
+
+/** What a page gets for a form. */
+export interface PageChallenge {
+  readonly token: string;
+  /** Seconds that it should wait at least before it sends the form. */
+  readonly minimum_age: number;
+  /** Where the form asks for proof of work: what the ALTCHA widget reads. */
+  readonly proof?: Awaited<ReturnType<typeof createChallenge>>;
+}
+
+/** Who sent a submission, and what came with it. */
+interface Visitor {
+  readonly control: Control;
+  readonly ip: string;
+}
+
+/** What is known of a visitor whose post may go on. */
+export interface PassedChallenge {
+  readonly kind: 'passed';
+  readonly token: TokenState;
+  /** `passed`: the form asked for more than a token, and got it. */
+  readonly challenge: 'passed' | undefined;
+}
+
+export type ChallengeOutcome =
+  | PassedChallenge
+  /** The form asks for an answer, and there is none. */
+  | { readonly kind: 'missing' }
+  /** The answer is wrong, too old, or was used before. */
+  | { readonly kind: 'failed' };
+
+export interface Challenges {
+  /** What a page needs to send the form. */
+  issue(form: Form): Promise<PageChallenge>;
+  /** A token alone, for a page of this server that shows the form again. */
+  token(form: Pick<Form, 'id'>): string;
+  /** Whether a token came with a submission that a page got for the form, and lately; it is not used up. */
+  knows(form: Form, control: Control): Promise<boolean>;
+  /** What came with a submission; it is used up. Rejects with StoreError where that cannot be written. */
+  check(form: Form, visitor: Visitor): Promise<ChallengeOutcome>;
+  /** Forgets what was used and has expired. */
+  sweep(): Promise<void>;
+}
+
+export interface ChallengeParts {
+  readonly store: Store;
+  readonly clock: Clock;
+  readonly log: Log;
+  /** Of the store; shared by its daemons. */
+  readonly secret: Buffer;
+  /** Asks the providers of captchas. */
+  readonly http: Pick<HttpDoor, 'request'>;
+}
+
+/** Numbers to try at most: half of them on average, well under a second on a laptop and some on an old phone, while the visitor writes. */
+const MAX_NUMBER = 50_000;
+const MAX_ANSWER_LENGTH = 2048;
+
+const answerSchema = z.object({
+  algorithm: z.literal('SHA-256'),
+  challenge: z.string().length(64),
+  number: z.int().min(0).max(MAX_NUMBER),
+  salt: z.string().max(512),
+  signature: z.string().length(64),
+});
+
+type Answer = z.output<typeof answerSchema>;
+
+/** Challenges under one secret. */
+export function createChallenges({ store, clock, log, secret, http }: ChallengeParts): Challenges {
+  const key = createSecretKey(secret);
+  const proofKey = createHmac('sha256', key).update('proof of work').digest('hex');
+
+  function token({ id }: Pick<Form, 'id'>): string {
+    return newPageToken(id, key, clock.now());
+  }
+
+  async function opened(sent: string, form: Form): Promise<PageToken | undefined> {
+    const answer = parseAnswer(sent);
+    return openPageToken(answer === undefined ? sent : await provedToken(answer), form.id, key);
+  }
+
+  /** What was sent for a token, which is used up. */
+  async function use(sent: string, form: Form): Promise<TokenState> {
+    if (sent === '') return 'missing';
+    const known = await opened(sent, form);
+    if (known === undefined) return 'forged';
+    const state = stateByTime(known, clock.now());
+    if (state === 'expired') return state;
+    const [{ changes }] = await store.write([useToken({ id: known.id, expires_at: endOf(known) })]);
+    return changes === 1 ? state : 'used';
+  }
+
+  /** The token in the salt of an answer that is right, else nothing. When it ends is for the token to say, by our own clock. */
+  async function provedToken(answer: Answer): Promise<string> {
+    return (await verifySolution(answer, proofKey, false)) ? (extractParams(answer)['token'] ?? '') : '';
+  }
+
+  async function checkProof(form: Form, sent: string): Promise<ChallengeOutcome> {
+    if (parseAnswer(sent) === undefined) return { kind: 'missing' };
+    const state = await use(sent, form);
+    const isGood = state === 'valid' || state === 'too fast';
+    return isGood ? { kind: 'passed', token: state, challenge: 'passed' } : { kind: 'failed' };
+  }
+
+  async function checkCaptcha(form: Form, captcha: Captcha, { control, ip }: Visitor): Promise<ChallengeOutcome> {
+    const verdict = await verifyCaptcha(captcha, { captchas: control.captchas, ip }, http);
+    const { kind } = verdict;
+    if (kind === 'missing') return { kind };
+    const about = { form: form.id, provider: captcha.provider, ...('reason' in verdict && { reason: verdict.reason }) };
+    if (kind === 'failed') {
+      log.debug('captcha.failed', about);
+      return { kind };
+    }
+    if (kind === 'unverified') log.warn('captcha.unverified', about);
+    const token = await use(sentToken(control), form);
+    return { kind: 'passed', token, challenge: kind === 'passed' ? kind : undefined };
+  }
+
+  return {
+    token,
+    async issue(form) {
+      const issued = { token: token(form), minimum_age: MINIMUM_AGE_SECONDS };
+      if (form.config.spam_protection.challenge !== 'pow') return issued;
+      const proof = await createChallenge({
+        algorithm: 'SHA-256',
+        hmacKey: proofKey,
+        maxnumber: MAX_NUMBER,
+        params: { token: issued.token },
+        expires: new Date(clock.now() + TOKEN_LIFE_MS),
+      });
+      return { ...issued, proof };
+    },
+    async knows(form, control) {
+      const known = await opened(sentToken(control), form);
+      return known !== undefined && stateByTime(known, clock.now()) !== 'expired';
+    },
+    async check(form, visitor) {
+      const { challenge } = form.config.spam_protection;
+      const sent = sentToken(visitor.control);
+      if (challenge === 'pow') return checkProof(form, sent);
+      if (challenge !== 'none') return checkCaptcha(form, challenge, visitor);
+      return { kind: 'passed', token: await use(sent, form), challenge: undefined };
+    },
+    async sweep() {
+      await store.write([forgetUsedTokens({ before: clock.now() })]);
+    },
+  };
+}
+
+function sentToken({ challenge = '' }: Control): string {
+  return challenge.trim();
+}
+
+/** ALTCHA's answer, which is JSON in base64; undefined for anything else, such as a token. */
+function parseAnswer(text: string): Answer | undefined {
+  if (text.length > MAX_ANSWER_LENGTH || !/^[A-Za-z0-9+/]+=*$/.test(text)) return undefined;
+  try {
+    return answerSchema.safeParse(JSON.parse(Buffer.from(text, 'base64').toString())).data;
+  } catch {
+    return undefined;
+  }
+}
