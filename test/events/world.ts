@@ -23,6 +23,8 @@ import { testClock, type TestClock } from '../harness/clock.ts';
 import { openTestStore } from '../harness/store.ts';
 
 const TENANT = OPERATOR;
+/** The event that stands for a letter to an owner, for it is written in the unit that makes the letter; no webhook is told. */
+export const LETTER = 'tenant.changed';
 export const SECOND = 1000;
 export const MINUTE = 60_000;
 export const HOUR = 60 * MINUTE;
@@ -60,12 +62,10 @@ export async function eventWorld(given: { snapshot?: Snapshot; store?: Store } =
   const store = given.store ?? (await openTestStore());
   await saveOperator(store, 'ops@example.net', clock.now());
   const seen: Seen[] = [];
-  const letters: Alert[] = [];
   const world = {
     clock,
     store,
     seen,
-    letters,
     snapshot: given.snapshot ?? snapshotOf(),
     reply: undefined as Reply | undefined,
   };
@@ -99,10 +99,8 @@ export async function eventWorld(given: { snapshot?: Snapshot; store?: Store } =
           log: silentLog,
           http,
           wake: () => undefined,
-          alertOwner: (_webhook, alert) => {
-            letters.push(alert);
-            return Promise.resolve([]);
-          },
+          alertOwner: ({ tenant }, { subject, text }) =>
+            Promise.resolve([recordEvent({ type: LETTER, tenant, at: own.now(), data: { subject, text } })]),
         }),
       },
     });
@@ -169,6 +167,11 @@ export async function eventWorld(given: { snapshot?: Snapshot; store?: Store } =
       return submission;
     },
     deliveries: () => rows(store),
+    /** What the owners were written. */
+    async letters(): Promise<Alert[]> {
+      const found = await store.read.selectFrom('events').select('data').where('type', '=', LETTER).execute();
+      return found.map(({ data }) => JSON.parse(data) as Alert);
+    },
     webhook: (id: string) =>
       store.read.selectFrom('webhooks').selectAll().where('id', '=', id).executeTakeFirstOrThrow(),
   });
