@@ -61,7 +61,8 @@ describe('pages', () => {
     expect(brightness[1]).toBeLessThan(0.1);
 
     const form = new FormData();
-    for (const [name, value] of Object.entries({ name: LONG, email: 'ann@inbox.test', message: LONG, [LONG]: LONG }))
+    const message = `Guten Tag, haben Sie am Samstag offen? Gruß aus der ${LONG}`;
+    for (const [name, value] of Object.entries({ name: LONG, email: 'ann@inbox.test', message, [LONG]: LONG }))
       form.set(name, value);
     form.set('_subject', LONG);
     form.append('files', new Blob(['1']), `${LONG.slice(0, 200)}.txt`);
