@@ -27,9 +27,9 @@ const HOUR = 3_600_000;
 const MAX_FORMS = 100;
 
 /** The judgement of a post that is one too many in this hour. */
-export function overflow({ score, reasons }: SpamVerdict, { maxPerHour }: Pick<Form, 'maxPerHour'>): SpamVerdict {
+export function overflow({ reasons }: SpamVerdict, { maxPerHour }: Pick<Form, 'maxPerHour'>): SpamVerdict {
   const detail = `more than ${maxPerHour} submissions in an hour`;
-  return { verdict: 'spam', score: score + 100, reasons: [...reasons, { name: 'max_per_hour', score: 100, detail }] };
+  return { verdict: 'spam', score: 100, reasons: [...reasons, { name: 'max_per_hour', score: 100, detail }] };
 }
 
 /** The statement that counts it. */

@@ -68,7 +68,9 @@ test('forms of every kind keep what is too much, tell the visitor of success and
     }
     const { submissions } = await ask(world, key, ['GET', `/forms/${id}/submissions?status=spam`]);
     expect(submissions).toHaveLength(3);
-    const kept = { spam: { reasons: expect.arrayContaining([expect.objectContaining({ name: 'max_per_hour' })]) } };
+    const kept = {
+      spam: { score: 100, reasons: expect.arrayContaining([expect.objectContaining({ name: 'max_per_hour' })]) },
+    };
     expect(submissions).toMatchObject([kept, kept, kept]);
     expect(await ask(world, key, ['GET', `/forms/${id}`])).toMatchObject({ submissions: 2 });
   }
