@@ -3,10 +3,13 @@
  * of somebody else's. Each token and each answer counts once, across restarts and on all daemons of a database: what was
  * used is kept until it would have expired.
  *
+ * A token is signed for the form, says when the page got it, and is good for a day. It costs nobody anything and so proves
+ * little: its state is a sign for the spam filter, and nothing is refused for it alone.
+ *
  * Proof of work is ALTCHA's, version 1: find the number whose SHA-256 with the salt is the challenge. The salt holds a page
  * token, so that an answer is bound to the form, expires and counts once by the same means.
  */
-import { createHmac, createSecretKey } from 'node:crypto';
+import { createHmac, createSecretKey, randomBytes, timingSafeEqual, type KeyObject } from 'node:crypto';
 import { createChallenge, extractParams, verifySolution } from 'altcha-lib/v1';
 import { z } from 'zod';
 import type { Form } from '../config/snapshot.ts';
@@ -17,16 +20,17 @@ import { forgetUsedTokens, useToken } from '../store/secrets.ts';
 import type { Store } from '../store/store.ts';
 import { verifyCaptcha, type Captcha } from './captcha.ts';
 import type { Control } from './fields.ts';
-import {
-  endOf,
-  MINIMUM_AGE_SECONDS,
-  newPageToken,
-  openPageToken,
-  type PageToken,
-  stateByTime,
-  TOKEN_LIFE_MS,
-  type TokenState,
-} from './page-token.ts';
+
+/** What the token says of a post. `too fast`: sent sooner than people write. */
+export type TokenState = 'valid' | 'missing' | 'too fast' | 'used' | 'expired' | 'forged';
+
+interface PageToken {
+  readonly id: string;
+  /** When it was issued, ms. */
+  readonly issuedAt: number;
+  /** Seconds that a visitor needs at least before the form is sent. */
+  readonly minimumAge: number;
+}
 
 /** What a page gets for a form. */
 export interface PageChallenge {
@@ -80,6 +84,15 @@ export interface ChallengeParts {
   /** Asks the providers of captchas. */
   readonly http: Pick<HttpDoor, 'request'>;
 }
+
+/** For how long a token is good, ms: pages stay open. */
+const TOKEN_LIFE_MS = 86_400_000;
+/** Seconds that a page should wait with a new token. */
+const MINIMUM_AGE_SECONDS = 3;
+/** The clock of another daemon may be ahead by this much, ms. */
+const CLOCK_SKEW_MS = 60_000;
+
+const TOKEN = /^([0-9a-z]{8,10})\.(\d{1,3})\.([A-Za-z0-9_-]{16})\.([A-Za-z0-9_-]{22})$/;
 
 /** Numbers to try at most: half of them on average, well under a second on a laptop and some on an old phone, while the visitor writes. */
 const MAX_NUMBER = 50_000;
@@ -189,4 +202,35 @@ function parseAnswer(text: string): Answer | undefined {
   } catch {
     return undefined;
   }
+}
+
+/** A new token for the form (its id) as text. */
+function newPageToken(form: string, key: KeyObject, now: number): string {
+  const text = `${now.toString(36)}.${MINIMUM_AGE_SECONDS}.${randomBytes(12).toString('base64url')}`;
+  return `${text}.${signature(form, text, key)}`;
+}
+
+/** The token that this text is, or undefined where the server did not sign it for the form. */
+function openPageToken(text: string, form: string, key: KeyObject): PageToken | undefined {
+  const [, time, age, id, given] = TOKEN.exec(text) ?? [];
+  if (time === undefined || age === undefined || id === undefined || given === undefined) return undefined;
+  const expected = signature(form, `${time}.${age}.${id}`, key);
+  if (!timingSafeEqual(Buffer.from(given), Buffer.from(expected))) return undefined;
+  return { id, issuedAt: Number.parseInt(time, 36), minimumAge: Number(age) };
+}
+
+/** What its times say; whether it was used before is for the store to know. */
+function stateByTime({ issuedAt, minimumAge }: PageToken, now: number): 'valid' | 'too fast' | 'expired' {
+  const age = now - issuedAt;
+  if (age > TOKEN_LIFE_MS || age < -CLOCK_SKEW_MS) return 'expired';
+  return age < minimumAge * 1000 ? 'too fast' : 'valid';
+}
+
+/** From then on nobody takes it, whether it was used or not, ms. */
+function endOf({ issuedAt }: PageToken): number {
+  return issuedAt + TOKEN_LIFE_MS + CLOCK_SKEW_MS;
+}
+
+function signature(form: string, text: string, key: KeyObject): string {
+  return createHmac('sha256', key).update(`page:${form}:${text}`).digest().subarray(0, 16).toString('base64url');
 }

@@ -4,7 +4,6 @@
  * which the first 256 KiB are read. docs/spam.md says what counts for how much.
  */
 import { environmentOf } from '../../lib/ids.ts';
-import { createDisposable, NO_MX_POINTS, noMx, type RefusesMail } from './address.ts';
 import { blockedBy } from './blocklist.ts';
 import { disguiseReasons, gibberishReasons } from './disguise.ts';
 import { createExtract, type Extract, type Features } from './features.ts';
@@ -17,7 +16,7 @@ import type { Repetition } from './repetition.ts';
 import type { SpamServices } from './services.ts';
 import { headerReasons, linkReasons, repetitionReasons } from './structure.ts';
 import { readText, type Rules, type SpamInput, type Text } from './text.ts';
-import { visitReasons } from './visit.ts';
+import { createDisposable, NO_MX_POINTS, noMx, type RefusesMail, visitReasons } from './visit.ts';
 
 export interface SpamVerdict {
   readonly verdict: 'accept' | 'spam';

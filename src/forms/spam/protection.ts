@@ -6,13 +6,13 @@ import type { Log } from '../../lib/log.ts';
 import { recentSubmissions } from '../../store/spam.ts';
 import type { Store } from '../../store/store.ts';
 import { readControl, readFields } from '../fields.ts';
-import type { RefusesMail } from './address.ts';
 import { createSpamFilter, createTools, type SpamFilter } from './filter.ts';
 import { createLearning, type Learning } from './learning.ts';
 import { readModel } from './model.ts';
 import { createRepetition } from './repetition.ts';
 import { createSpamServices } from './services.ts';
 import { readText } from './text.ts';
+import type { RefusesMail } from './visit.ts';
 
 export interface SpamProtection {
   readonly filter: SpamFilter;

@@ -1,9 +1,10 @@
 /**
  * What the request says that brought a submission: whether its headers are those of the program that it claims to be
  * (browsers send `Accept-Language`, and over HTTPS `Sec-Fetch-*`), and what the page's token and challenge said. Programs
- * may post to forms, so none of that makes spam of a text that is none.
+ * may post to forms, so none of that makes spam of a text that is none. And what the domain of the visitor's address says.
  */
-import type { TokenState } from '../page-token.ts';
+import { disposableEmailBlocklistSet } from 'disposable-email-domains-js';
+import type { TokenState } from '../challenges.ts';
 import type { Reason } from './reasons.ts';
 
 /** Facts about the visitor; what is left out says nothing. */
@@ -64,4 +65,31 @@ function headerReasons(headers: NonNullable<Visit['headers']>, isSecure: boolean
     odd.reduce((sum, [points]) => sum + points, 0),
   );
   return [{ name: 'headers', score, detail: odd.map(([, detail]) => detail).join(', ') }];
+}
+
+/** Whether the domain certainly takes no mail. What DNS cannot say is no. */
+export type RefusesMail = (domain: string) => Promise<boolean>;
+
+export const NO_MX_POINTS = 10;
+
+/** The reason that a domain without mail gives. */
+export function noMx(domain: string): Reason {
+  return { name: 'no_mx', score: NO_MX_POINTS, detail: `${domain} takes no mail` };
+}
+
+/** The check for domains of mail addresses that are thrown away after use; it holds the list of the community. */
+export function createDisposable(): (domain: string | undefined) => Reason[] {
+  const known = disposableEmailBlocklistSet();
+  return (domain) => {
+    if (domain === undefined || !isIn(known, domain.toLowerCase())) return [];
+    return [{ name: 'disposable_address', score: 9, detail: domain }];
+  };
+}
+
+/** Such services have names below their own as well. */
+function isIn(known: ReadonlySet<string>, domain: string): boolean {
+  for (let name = domain; name.includes('.'); name = name.slice(name.indexOf('.') + 1)) {
+    if (known.has(name)) return true;
+  }
+  return false;
 }
