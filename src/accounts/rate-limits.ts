@@ -188,13 +188,20 @@ export async function createLimits(parts: { store: Store; clock: Clock; log: Log
   };
 }
 
+interface Window {
+  /** The slices of each bucket, oldest first. */
+  readonly buckets: Recent<Counted[]>;
+  /** When their next turn is due, ms: what is not used between two of them has left the window. */
+  turnAt: number;
+}
+
 /** Counters of this process: of each length of window so many buckets, the longest untouched go first. */
 export class MemoryCounters implements Counters {
   readonly #clock: Clock;
   readonly #maxBuckets: number;
   readonly #keptFromMs: number;
-  /** The slices of each bucket, oldest first, by the length of their window. */
-  readonly #windows = new Map<number, Recent<Counted[]>>();
+  /** By their length. */
+  readonly #windows = new Map<number, Window>();
   readonly #changed = new Set<Counted>();
 
   /** Windows of `keptFromMs` and more are to be written behind. */
@@ -206,7 +213,7 @@ export class MemoryCounters implements Counters {
 
   /** How many buckets are remembered. */
   get size(): number {
-    return [...this.#windows.values()].reduce((sum, { size }) => sum + size, 0);
+    return [...this.#windows.values()].reduce((sum, { buckets }) => sum + buckets.size, 0);
   }
 
   take(bucket: string, limit: Limit): Verdict {
@@ -272,18 +279,20 @@ export class MemoryCounters implements Counters {
   /** Forgets buckets whose window is empty. */
   forgetIdle(): void {
     const now = this.#clock.now();
-    for (const [windowMs, buckets] of this.#windows) {
-      for (const [bucket, slices] of buckets) {
-        if ((slices.at(-1)?.starts_at ?? 0) > now - windowMs) break;
-        buckets.delete(bucket);
-      }
+    for (const [windowMs, window] of this.#windows) {
+      if (now < window.turnAt) continue;
+      window.buckets.turn();
+      window.turnAt = now + windowMs;
     }
   }
 
   #bucketsOf(windowMs: number): Recent<Counted[]> {
-    const buckets = this.#windows.get(windowMs) ?? new Recent(this.#maxBuckets);
-    this.#windows.set(windowMs, buckets);
-    return buckets;
+    let window = this.#windows.get(windowMs);
+    if (window === undefined) {
+      window = { buckets: new Recent(this.#maxBuckets), turnAt: this.#clock.now() + windowMs };
+      this.#windows.set(windowMs, window);
+    }
+    return window.buckets;
   }
 
   /** Those in the window; none that a clock which was set back has left in the future, or they would never leave it. */
@@ -291,7 +300,8 @@ export class MemoryCounters implements Counters {
     const now = this.#clock.now();
     const last = now + windowMs / SLICES;
     const slices = this.#bucketsOf(windowMs).get(bucket) ?? [];
-    return slices.filter(({ starts_at }) => starts_at > now - windowMs && starts_at <= last);
+    const isWithin = ({ starts_at }: Counted) => starts_at > now - windowMs && starts_at <= last;
+    return slices.every(isWithin) ? slices : slices.filter(isWithin);
   }
 }
 

@@ -109,10 +109,13 @@ test('a million clients take bounded memory, and idle ones are forgotten', () =>
     if (i % 1000 === 0) clock.advance(1000);
     windows.take(`c${i}`, { count: 1, windowMs: MINUTE });
   }
-  expect(windows.size).toBe(1000);
+  expect(windows.size).toBeLessThanOrEqual(1000);
+  expect(windows.size).toBeGreaterThanOrEqual(500);
   expect(windows.take('c999999', { count: 1, windowMs: MINUTE }).allowed).toBe(false);
-  clock.advance(10 * MINUTE);
-  windows.forgetIdle();
+  for (let i = 0; i < 2; i++) {
+    clock.advance(10 * MINUTE);
+    windows.forgetIdle();
+  }
   expect(windows.size).toBe(0);
 });
 

@@ -5,6 +5,7 @@
  * One visitor who repeats a message to one form is a matter of limits and is not counted here.
  */
 import type { Clock } from '../../lib/clock.ts';
+import { Recent } from '../../lib/lru.ts';
 import { registeredName, type KnownHosts, type Link } from './links.ts';
 import type { Reason } from './reasons.ts';
 
@@ -51,8 +52,7 @@ interface Mark {
 
 /** What posts have in common, for as long as the daemon runs. */
 export function createRepetition(hosts: KnownHosts, clock: Pick<Clock, 'now'>): Repetition {
-  /** The oldest first. */
-  const marks = new Map<string, Mark>();
+  const marks = new Recent<Mark>(MAX_MARKS);
 
   function others(key: string, { form, domain }: Posted, now: number): number {
     const known = marks.get(key);
@@ -63,13 +63,11 @@ export function createRepetition(hosts: KnownHosts, clock: Pick<Clock, 'now'>): 
 
   function remember(key: string, { form, domain }: Posted, now: number): void {
     const known = marks.get(key);
-    const forms = known === undefined || now - known.at > KEPT_MS ? [] : known.forms;
+    const mark = known === undefined || now - known.at > KEPT_MS ? { at: now, forms: [] } : known;
+    const { forms } = mark;
     if (forms.length < MAX_FORMS && !forms.some((seen) => seen.form === form)) forms.push({ form, domain });
-    marks.delete(key);
-    marks.set(key, { at: now, forms });
-    if (marks.size <= MAX_MARKS) return;
-    const [oldest] = marks.keys();
-    if (oldest !== undefined) marks.delete(oldest);
+    mark.at = now;
+    if (mark !== known) marks.set(key, mark);
   }
 
   return {
