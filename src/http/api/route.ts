@@ -142,8 +142,9 @@ export function implement<Routes extends Readonly<Record<string, ContractRoute>>
   return Object.entries(routes).map(([name, route]) => {
     // oxlint-disable-next-line typescript/no-unsafe-type-assertion -- serve.ts parses query and body with these very schemas, and the router gives the path's own parameters
     const handler = handlers[name] as unknown as (call: unknown) => Promise<Outcome>;
+    const write = writerOf(route.answer);
     function answerOf({ data }: Done): Answer {
-      return jsonAnswer(answerFrom(route.answer, data));
+      return jsonAnswer(write(data));
     }
     return {
       ...route,
@@ -155,19 +156,36 @@ export function implement<Routes extends Readonly<Record<string, ContractRoute>>
   });
 }
 
-/** The answer that the schema describes. */
-export function answerFrom(schema: unknown, value: unknown): unknown {
-  if (schema instanceof z.ZodNullable)
-    return value === undefined || value === null ? null : answerFrom(schema.unwrap(), value);
-  if (schema instanceof z.ZodOptional) return value === undefined ? undefined : answerFrom(schema.unwrap(), value);
-  if (schema instanceof z.ZodISODateTime && typeof value === 'number') return isoTime(value);
-  if (schema instanceof z.ZodBoolean) return Boolean(value);
-  if (schema instanceof z.ZodArray && Array.isArray(value)) return value.map((one) => answerFrom(schema.element, one));
-  if (!(schema instanceof z.ZodObject) || typeof value !== 'object' || value === null) return value;
-  const members = new Map<string, unknown>(Object.entries(value));
-  return Object.fromEntries(
-    Object.entries(schema.shape).map(([name, member]) => [name, answerFrom(member, members.get(name))]),
-  );
+type Writer = (value: unknown) => unknown;
+
+/** Makes answers as the schema describes them. To look at the schema for each answer would take a sixth of a small request (bench row 13). */
+export function writerOf(schema: unknown): Writer {
+  if (schema instanceof z.ZodNullable) {
+    const write = writerOf(schema.unwrap());
+    return (value) => (value === undefined || value === null ? null : write(value));
+  }
+  if (schema instanceof z.ZodOptional) {
+    const write = writerOf(schema.unwrap());
+    return (value) => (value === undefined ? undefined : write(value));
+  }
+  if (schema instanceof z.ZodISODateTime) return (value) => (typeof value === 'number' ? isoTime(value) : value);
+  if (schema instanceof z.ZodBoolean) return Boolean;
+  if (schema instanceof z.ZodArray) {
+    const write = writerOf(schema.element);
+    return (value) => (Array.isArray(value) ? value.map((one) => write(one)) : value);
+  }
+  return schema instanceof z.ZodObject ? objectWriter(schema) : (value) => value;
+}
+
+function objectWriter({ shape }: z.ZodObject): Writer {
+  const members = Object.entries(shape).map(([name, member]) => [name, writerOf(member)] as const);
+  return (value) => {
+    if (typeof value !== 'object' || value === null) return value;
+    const given: Record<string, unknown> = { ...value };
+    const answer: Record<string, unknown> = {};
+    for (const [name, write] of members) answer[name] = write(Object.hasOwn(given, name) ? given[name] : undefined);
+    return answer;
+  };
 }
 
 /** A success. */

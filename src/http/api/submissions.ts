@@ -17,7 +17,7 @@ import type { SubmissionRow } from '../../store/tables.ts';
 import { download, type Refusal, refuse, csvLine } from '../answer.ts';
 import type { Exchange } from '../context.ts';
 import { knownForm, mayTouchForm } from './forms.ts';
-import { answerFrom, type Call, implement, json, notFound, type Route, type Services } from './route.ts';
+import { type Call, implement, json, notFound, type Route, type Services, writerOf } from './route.ts';
 import { type Field, valuesOf, readFields, readReasons } from '../../forms/fields.ts';
 import { isoTime } from '../../lib/clock.ts';
 import { recipientStatuses, type RecipientStatuses } from '../../store/consents.ts';
@@ -204,10 +204,10 @@ async function* exportCsv(store: Store, filter: SubmissionFilter): AsyncGenerato
 
 /** JSON: `{ "submissions": [...] }`, each as the API shows it. */
 async function* exportJson(store: Store, filter: SubmissionFilter): AsyncGenerator<string> {
+  const write = writerOf(submissions.export.answer.shape.submissions.element);
   let before = '{"submissions":[';
   for await (const rows of pages(store, filter)) {
-    const { element } = submissions.export.answer.shape.submissions;
-    const texts = (await shownSubmissions(store, rows)).map((one) => JSON.stringify(answerFrom(element, one)));
+    const texts = (await shownSubmissions(store, rows)).map((one) => JSON.stringify(write(one)));
     yield before + texts.join(',\n');
     before = ',\n';
   }
