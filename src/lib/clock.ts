@@ -2,7 +2,6 @@
  * Time as a parameter. The wall clock stamps and schedules; the monotonic one measures deadlines, so that a clock that
  * jumps neither resends nor strands anything. This is the only file that reads the system's clocks.
  */
-import { setTimeout as timeout } from 'node:timers/promises';
 
 export interface Clock {
   /** Wall time, integer milliseconds since the epoch. */
@@ -17,7 +16,19 @@ export interface Clock {
 export const systemClock: Clock = {
   now: () => Date.now(),
   monotonic: () => performance.now(),
-  sleep: (ms, signal) => timeout(ms, undefined, signal && { signal }).catch(() => undefined),
+  // Not timers/promises: it makes an error, with its stack, for each sleep that is cut short.
+  sleep(ms, signal) {
+    return new Promise((resolve) => {
+      if (signal?.aborted === true) return resolve();
+      const timer = setTimeout(end, ms);
+      signal?.addEventListener('abort', end, { once: true });
+      function end(): void {
+        clearTimeout(timer);
+        signal?.removeEventListener('abort', end);
+        resolve();
+      }
+    });
+  },
 };
 
 /** ISO 8601 in UTC with milliseconds, as every body and record of the API has it. */
