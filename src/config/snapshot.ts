@@ -7,6 +7,7 @@ import type { DomainConfig, ServerConfig, CollectionConfig, FormConfig, ProjectC
 import { parseAddress, parseDomain } from '../lib/addresses.ts';
 import { followForwarding, routeOf } from './forwarding.ts';
 import type { Path } from './problem.ts';
+import type { MessageName, Translation } from '../languages/languages.ts';
 
 export interface Snapshot {
   readonly server: ServerConfig;
@@ -346,10 +347,41 @@ export function ruleOf({ fields }: Pick<FormConfig, 'fields'>, name: string): Fo
   return Object.hasOwn(fields, key) ? fields[key] : undefined;
 }
 
-/** The configured label, else the name as a person would write it: `first_name` is "First name". */
-export function labelOf(config: Pick<FormConfig, 'fields'>, name: string): string {
+/** What fields of most forms are called, by their names without signs and capitals. */
+const USUAL_FIELDS: ReadonlyMap<string, MessageName> = new Map([
+  ...['name', 'yourname', 'fullname'].map((name) => [name, 'label.name'] as const),
+  ...['firstname', 'fname', 'givenname'].map((name) => [name, 'label.firstName'] as const),
+  ...['lastname', 'lname', 'surname', 'familyname'].map((name) => [name, 'label.lastName'] as const),
+  ...['email', 'youremail', 'emailaddress', 'mail'].map((name) => [name, 'label.email'] as const),
+  ...['phone', 'yourphone', 'phonenumber', 'telephone', 'tel'].map((name) => [name, 'label.phone'] as const),
+  ...['message', 'yourmessage', 'msg'].map((name) => [name, 'label.message'] as const),
+  ...['subject', 'yoursubject'].map((name) => [name, 'label.subject'] as const),
+  ...['company', 'companyname', 'organisation', 'organization'].map((name) => [name, 'label.company'] as const),
+  ['address', 'label.address'],
+  ['city', 'label.city'],
+  ['country', 'label.country'],
+  ['website', 'label.website'],
+]);
+
+/**
+ * The configured label, else the usual one in the language of whoever reads it, else the name as a person would write it:
+ * `date_of_birth` is "Date of birth".
+ */
+export function labelOf(
+  config: Pick<FormConfig, 'fields'>,
+  name: string,
+  translation?: Pick<Translation, 'say'>,
+): string {
   const configured = ruleOf(config, name)?.label;
   if (configured !== undefined) return configured;
+  const usual =
+    translation &&
+    USUAL_FIELDS.get(
+      withoutBrackets(name)
+        .toLowerCase()
+        .replaceAll(/[_. -]/g, ''),
+    );
+  if (translation !== undefined && usual !== undefined) return translation.say(usual);
   // Whoever names a field in words, or in another script, has chosen how it reads.
   if (!/^[a-z][\w.-]*(?:\[\])?$/i.test(name)) return name;
   const words = withoutBrackets(name)

@@ -128,8 +128,8 @@ export function fileTooLarge(filename: string, most: number): Localized {
 }
 
 /** The label of a field in a message. */
-function nameOf(field: string, config: FormConfig): string {
-  return shortened(labelOf(config, field));
+function nameOf(field: string, config: FormConfig): Localized {
+  return (translation) => shortened(labelOf(config, field, translation));
 }
 
 /** A name in a message. */

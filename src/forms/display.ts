@@ -21,23 +21,21 @@ export interface ShownField {
  * The fields for the owner: without those that were left empty, and with the checkboxes of the form that were not ticked,
  * which browsers do not send.
  */
-export function ownerFields(fields: readonly Field[], config: FormConfig, { say }: Translation): ShownField[] {
+export function ownerFields(fields: readonly Field[], config: FormConfig, translation: Translation): ShownField[] {
+  const { say } = translation;
+  const labelOfOwner = (name: string) => ruleOf(config, name)?.owner_label ?? labelOf(config, name, translation);
   const sent = new Set(fields.map(([name]) => withoutBrackets(name)));
   const unticked = Object.keys(config.fields).filter((name) => isCheckbox(name, config) && !sent.has(name));
   return [
     ...fields.flatMap((field) => {
       const [name, value] = field;
-      const label = ownerLabelOf(config, name);
+      const label = labelOfOwner(name);
       if (isCheckbox(name, config)) return [{ name, label, value: say(isTicked(value) ? 'mail.yes' : 'mail.no') }];
       if (valuesOf(value).every(isBlank)) return [];
       return [{ name, label, value: valuesOf(value).join(', '), link: linkOf(field, config) }];
     }),
-    ...unticked.map((name) => ({ name, label: ownerLabelOf(config, name), value: say('mail.no') })),
+    ...unticked.map((name) => ({ name, label: labelOfOwner(name), value: say('mail.no') })),
   ];
-}
-
-function ownerLabelOf(config: Pick<FormConfig, 'fields'>, name: string): string {
-  return ruleOf(config, name)?.owner_label ?? labelOf(config, name);
 }
 
 function isCheckbox(name: string, config: FormConfig): boolean {

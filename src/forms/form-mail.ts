@@ -250,7 +250,7 @@ async function acknowledgment(mail: FormMail, { to, replyTo }: AcknowledgmentSou
   const { form, submission } = mail;
   const { acknowledgment: config } = form.config;
   const fields = mail.fields.map(([name, value]) => {
-    return { name, label: labelOf(form.config, name), value: valuesOf(value).join(', ') };
+    return { name, label: labelOf(form.config, name, mail.translation), value: valuesOf(value).join(', ') };
   });
   const variables = variablesOf(mail, fields);
   const rendered = await renderMail(mail, variables, { type: 'acknowledgment', lines: [config?.subject] });

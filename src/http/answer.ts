@@ -98,7 +98,8 @@ const HTML_TYPE = /^(text\/html|application\/xhtml\+xml)$/;
 
 /** Whether the header names a wanted type and no other one ranks as high (RFC 9110 §12.5.1). */
 function prefers(accept: string | undefined, wanted: RegExp, other: RegExp): boolean {
-  const ranges = (accept ?? '')
+  if (accept === undefined) return false;
+  const ranges = accept
     .toLowerCase()
     .split(',')
     .map((range) => range.split(';').map((part) => part.trim()));
@@ -268,7 +269,16 @@ export function visitorWords(refusal: Refusal, translation: Translation): Visito
   if (detail !== undefined && translation.language === 'en') return { text: detail };
   const domain = refusal.members?.['domain'];
   const text = translation.say(isKnown ? name : 'error.OTHER', { domain: typeof domain === 'string' ? domain : '' });
-  return { text, detail };
+  const wait = refusal.code === 'RATE_LIMITED' ? refusal.headers?.['Retry-After'] : undefined;
+  return { text: wait === undefined ? text : `${text} ${waitWords(Number(wait), translation)}`, detail };
+}
+
+/** For a wait in seconds. */
+function waitWords(seconds: number, { say }: Translation): string {
+  const minutes = Math.ceil(seconds / 60);
+  return minutes < 90
+    ? say('form.retryMinutes', { minutes })
+    : say('form.retryHours', { hours: Math.ceil(minutes / 60) });
 }
 
 /** Shape A: authenticated and administrative routes. */

@@ -100,7 +100,7 @@ test('owners see their own labels, answers in words, and links to write or call 
     ['Budget', '100', undefined],
     ['Call', '+44 (0)20 7946-0000', 'tel:+442079460000'],
     ['Phone', 'ask my assistant', undefined],
-    ['Phone number', '030/123 456', 'tel:030123456'],
+    ['Phone', '030/123 456', 'tel:030123456'],
     ['Email', 'Zoë@example.org', 'mailto:Zo%C3%AB@example.org'],
     ['Days', 'Monday, Friday', undefined],
   ]);

@@ -70,12 +70,12 @@ function luminance(color: string): number {
 
 describe('a visitor is answered', () => {
   test.each([
-    ['de-AT,de;q=0.9', 'de', 'ltr', 'Bitte füllen Sie „Name“ aus.'],
-    ['ar', 'ar', 'rtl', 'يُرجى ملء «\u2068Name\u2069».'],
-    ['ja', 'ja', 'ltr', '「Name」を入力してください。'],
-    ['xx', 'en', 'ltr', 'Please fill in “Name”.'],
+    ['de-AT,de;q=0.9', 'de', 'ltr', 'Bitte füllen Sie „Nachricht“ aus.'],
+    ['ar', 'ar', 'rtl', 'يُرجى ملء «\u2068الرسالة\u2069».'],
+    ['ja', 'ja', 'ltr', '「メッセージ」を入力してください。'],
+    ['xx', 'en', 'ltr', 'Please fill in “Message”.'],
   ])('who asks for %s in %s', async (accepted, language, direction, message) => {
-    const http = await startHttp({ forms: { contact: { required: ['name'] } } });
+    const http = await startHttp({ forms: { contact: { required: ['message'] } } });
     const headers = { ...NAVIGATION, 'Accept-Language': accepted };
     const page = await http.request(ADDRESS, { body: fields({ email: 'a@example.org' }), headers });
     expect(page.text).toContain(`<html lang="${language}" dir="${direction}">`);
@@ -86,7 +86,7 @@ describe('a visitor is answered', () => {
     expect(json.headers).toMatchObject({ 'content-language': language, vary: 'Origin, Accept-Language' });
     expect(json.json()).toMatchObject({
       message,
-      errors: [{ field: 'name', code: 'REQUIRED_FIELD_MISSING', message }],
+      errors: [{ field: 'message', code: 'REQUIRED_FIELD_MISSING', message }],
     });
   });
 

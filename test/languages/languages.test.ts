@@ -16,6 +16,10 @@ function variablesOf(message: string): string[] {
 
 /** Messages that are the same as in English, because these words are. */
 const SAME = new Set([
+  'de label.name',
+  'de label.website',
+  'nl label.website',
+  'fr label.message',
   'cs form.reference',
   'da form.reference',
   'da form.send',

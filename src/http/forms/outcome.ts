@@ -74,7 +74,6 @@ export function refusedForm(
     refusal,
     form,
     frame: turboFrame(formRequest),
-    wait: refusal.code === 'RATE_LIMITED' ? Number(refusal.headers?.['Retry-After']) : undefined,
     submitted: submitted && form && sentFromHere(submitted, formRequest, form),
     ...(form && { formAction: formTargets(form), token: token?.(form) }),
     // Where it came from, but for an address that means another form when our page asks, and for a page that is not ours.

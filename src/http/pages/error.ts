@@ -15,8 +15,6 @@ export interface ErrorPage {
   readonly form?: Form | undefined;
   /** What was read of the body; undefined where nothing was. */
   readonly submitted?: SubmittedValues | undefined;
-  /** Until the limit has room again, seconds. */
-  readonly wait?: number | undefined;
   readonly formAction?: readonly string[];
   /** Where the form is sent again; undefined: where it came from. */
   readonly action?: string | undefined;
@@ -124,7 +122,7 @@ interface Composed {
   readonly detail: Content;
 }
 
-function composed({ refusal, form, submitted, token, wait, translation }: ErrorPage): Composed {
+function composed({ refusal, form, submitted, token, translation }: ErrorPage): Composed {
   const errors = (refusal.errors ?? []).map(({ field, message }) => ({
     field,
     message: localized(message, translation),
@@ -148,7 +146,7 @@ function composed({ refusal, form, submitted, token, wait, translation }: ErrorP
     alert: html`<div class="alert" role="alert" tabindex="-1" autofocus>
 <p>${summary}</p>
 ${list.length > 0 && html`<ul>${list.map((fault) => faultLine(fault, again?.ids))}</ul>\n`}</div>`,
-    advice: advice(refusal, { isKept: again !== undefined || entered !== undefined, wait, translation }),
+    advice: advice(refusal, { isKept: again !== undefined || entered !== undefined, translation }),
   };
 }
 
@@ -179,26 +177,16 @@ function faultLine(fault: Fault, ids: ReadonlyMap<string, string> | undefined): 
 interface Advice {
   /** Whether what was entered is on the page. */
   readonly isKept: boolean;
-  readonly wait: number | undefined;
   readonly translation: Translation;
 }
 
-function advice({ code, errors = [] }: Refusal, { isKept, wait, translation: { say } }: Advice): Content {
+function advice({ code, errors = [] }: Refusal, { isKept, translation: { say } }: Advice): Content {
   if (code === 'NOT_FOUND' || code === 'METHOD_NOT_ALLOWED') return undefined;
   if (code === 'OUTCOME_UNKNOWN') return html`<p>${say('form.maybeReceived')}</p>`;
   if (isKept && (code === 'UNAVAILABLE' || code === 'INTERNAL')) return html`<p>${say('form.kept')}</p>`;
   const words = [
     ...(isKept ? [] : [say('form.nothingSent')]),
-    ...(wait === undefined ? [] : [waitWords(wait, say)]),
     ...(!isKept ? [say('form.useBack')] : errors.length > 0 ? [] : [say('form.below')]),
   ];
   return words.length > 0 && html`<p>${words.join(' ')}</p>`;
-}
-
-/** "about 12 minutes", for a wait in seconds. */
-function waitWords(seconds: number, say: Translation['say']): string {
-  const minutes = Math.ceil(seconds / 60);
-  return minutes < 90
-    ? say('form.retryMinutes', { minutes })
-    : say('form.retryHours', { hours: Math.ceil(minutes / 60) });
 }

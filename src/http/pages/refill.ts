@@ -74,7 +74,7 @@ export function refilledForm({ config, submitted, errors, token, translation }: 
     ...(formName === undefined ? [] : [['form', formName] as const]),
     ...(token === undefined ? [] : [['_challenge', token] as const]),
   ];
-  const fields = fieldsOf(config, submitted, errors);
+  const fields = fieldsOf({ config, submitted, errors, translation });
   return {
     content: html`${control.map(([name, value]) => hiddenInput(name, value))}${fields.map((field) => fieldHtml(field, translation))}<p class="actions"><button type="submit">${translation.say('form.send')}</button></p>`,
     hasFiles: fields.some((field) => field.control === 'file'),
@@ -85,7 +85,7 @@ export function refilledForm({ config, submitted, errors, token, translation }: 
 /** What was entered, for a page from which it cannot be sent; undefined as above. */
 export function enteredText({ config, submitted, translation }: Omit<Refill, 'errors' | 'token'>): Html | undefined {
   if (!canGiveBack(submitted)) return undefined;
-  const fields = fieldsOf(config, submitted, []).filter(
+  const fields = fieldsOf({ config, submitted, errors: [], translation }).filter(
     ({ control, values }) => control !== 'hidden' && !values.every(isBlank),
   );
   if (fields.length === 0) return undefined;
@@ -120,7 +120,7 @@ function controlFates(
 }
 
 /** The fields by name, in the order sent; those that are missing come after. */
-function fieldsOf(config: ControlRules, submitted: SubmittedValues, errors: readonly Fault[]): Field[] {
+function fieldsOf({ config, submitted, errors, translation }: Omit<Refill, 'token'>): Field[] {
   const fateOf = controlFates(config, submitted, errors);
   const shown = submitted.entries.filter(([name]) => fateOf(name) === undefined);
   const values = Map.groupBy(shown, ([name]) => name);
@@ -136,7 +136,7 @@ function fieldsOf(config: ControlRules, submitted: SubmittedValues, errors: read
     };
     const isFile = !values.has(name) && (filenames.has(name) || found.rule?.type === 'file');
     const control = isFile ? 'file' : controlOf(found);
-    return { ...found, control, id: `field-${i + 1}`, label: labelOf(config, name) };
+    return { ...found, control, id: `field-${i + 1}`, label: labelOf(config, name, translation) };
   });
 }
 
