@@ -18,7 +18,8 @@ export function plansOf({ plans }: Pick<ServerConfig, 'plans'>): ReadonlyMap<str
 
 /** The tenant's plan; where it was taken out of the configuration, the first one: nobody is unlimited by mistake. */
 export function planOf({ plan }: Pick<TenantRow, 'plan'>, config: Pick<ServerConfig, 'plans'>): Plan {
-  return plansOf(config).get(plan) ?? config.plans[FIRST_PLAN];
+  const isKnown = plan !== 'currency' && Object.hasOwn(config.plans, plan);
+  return (isKnown ? config.plans[plan] : undefined) ?? config.plans[FIRST_PLAN];
 }
 
 /** How many recipients an account may send to; null: no limit. */

@@ -93,13 +93,15 @@ export function mountRoutes(app: Koa<State>, parts: TableParts): void {
 
   app.use(apiCors());
   app.use(limited);
-  app.use(pages.routes());
   app.use(async (ctx, next) => {
     const path = ctx.path.replace(PREFIX, '');
+    const found = api.get(firstSegment(path));
+    if (found === undefined) return void (await next());
     Object.assign(ctx, { newRouterPath: path });
     // oxlint-disable-next-line typescript/no-unsafe-type-assertion -- what it wants of the context it adds itself
-    await (api.get(firstSegment(path))?.middleware(ctx as RouterContext<State>, next) ?? next());
+    await found.middleware(ctx as RouterContext<State>, next);
   });
+  app.use(pages.routes());
   app.use((ctx) => {
     const path = ctx.path.replace(PREFIX, '');
     const known = [pages.match(ctx.path, ''), api.get(firstSegment(path))?.router.match(path, '')];
