@@ -300,7 +300,9 @@ export class MemoryCounters implements Counters {
     const now = this.#clock.now();
     const last = now + windowMs / SLICES;
     const slices = this.#bucketsOf(windowMs).get(bucket) ?? [];
-    const isWithin = ({ starts_at }: Counted) => starts_at > now - windowMs && starts_at <= last;
+    function isWithin({ starts_at }: Counted): boolean {
+      return starts_at > now - windowMs && starts_at <= last;
+    }
     return slices.every(isWithin) ? slices : slices.filter(isWithin);
   }
 }

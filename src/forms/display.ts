@@ -23,8 +23,10 @@ export interface ShownField {
  */
 export function ownerFields(fields: readonly Field[], config: FormConfig, translation: Translation): ShownField[] {
   const { say } = translation;
-  const labelOfOwner = (name: string) => ruleOf(config, name)?.owner_label ?? labelOf(config, name, translation);
   const sent = new Set(fields.map(([name]) => withoutBrackets(name)));
+  function labelOfOwner(name: string): string {
+    return ruleOf(config, name)?.owner_label ?? labelOf(config, name, translation);
+  }
   const unticked = Object.keys(config.fields).filter((name) => isCheckbox(name, config) && !sent.has(name));
   return [
     ...fields.flatMap((field) => {

@@ -73,11 +73,11 @@ export type Localized = string | ((translation: Translation) => string);
 /** The message, for whoever comes to read it. */
 export function message(name: MessageName, values: Readonly<Record<string, Localized | number>> = {}): Localized {
   return (translation) => {
-    const said = Object.entries(values).map(([variable, value]) => [
-      variable,
-      typeof value === 'number' ? value : localized(value, translation),
-    ]);
-    return translation.say(name, Object.fromEntries(said) as MessageValues);
+    const said: Record<string, string | number> = {};
+    for (const [variable, value] of Object.entries(values)) {
+      said[variable] = typeof value === 'number' ? value : localized(value, translation);
+    }
+    return translation.say(name, said);
   };
 }
 
@@ -94,7 +94,9 @@ export const MESSAGE_NAMES: readonly MessageName[] = Object.keys(en).filter(isMe
 
 /** The messages of a language. */
 export function translationOf(language: Language): Translation {
-  return TRANSLATIONS[language];
+  const translation = TRANSLATIONS.get(language) ?? createTranslation(language);
+  TRANSLATIONS.set(language, translation);
+  return translation;
 }
 
 function createTranslation(language: Language): Translation {
@@ -117,9 +119,8 @@ function createTranslation(language: Language): Translation {
   };
 }
 
-const TRANSLATIONS = Object.fromEntries(
-  LANGUAGES.map((language) => [language, createTranslation(language)]),
-) as Readonly<Record<Language, Translation>>;
+/** Made when they are first asked for. */
+const TRANSLATIONS = new Map<Language, Translation>();
 
 /** So that a name or an address in Latin letters does not turn the words around it (UAX #9 §2.4). */
 function isolated(values: MessageValues): MessageValues {
