@@ -92,8 +92,13 @@ describe('script_mismatch', () => {
 describe('gibberish', () => {
   test.each([
     ['random letters in every field', { name: 'RfTbsYnKpWqz', message: 'hQvXrLmWzKpT' }, 50],
-    ['random letters in one', { name: 'Ana', message: 'hqvxrlmwzkptbq' }, 24],
-    ['random letters in small letters', { name: 'wqzpxkvbtj', message: 'hqvxrlmwzkptbq' }, 24],
+    ['random letters in one', { name: 'Ana', message: 'hqvxrlmwzkptbq' }, 36],
+    [
+      'random letters in one, and in names what people are called',
+      { name: 'Ana Maria Fuentes', company: 'Fuentes Brothers Limited', message: 'hdswxljvfeldakaderbdte' },
+      36,
+    ],
+    ['random letters in small letters', { name: 'wqzpxkvbtj', message: 'hqvxrlmwzkptbq' }, 36],
     ['random letters and a word', { name: 'Ana', message: 'hqvxrlmwzkptbq hello wonderful' }, 0],
     ['random letters and some words', { name: 'Ana', message: 'hqvxrlmwzkptbq qwzpxkvbtj hello all' }, 12],
     ['a code in a sentence', { name: 'Ana', message: 'My licence is XQZWVKJHTRPX and it does not work any more.' }, 0],

@@ -118,8 +118,9 @@ export function gibberishReasons(values: readonly Value[]): Reason[] {
       example ||= token.slice(0, 30);
     }
   }
-  if (random === 0 || random < letters / 2) return [];
-  const score = isNothingElse(values) ? 50 : random > letters * 0.8 ? 24 : 12;
+  const isMessage = isRandomMessage(values);
+  if (!isMessage && (random === 0 || random < letters / 2)) return [];
+  const score = isNothingElse(values) ? 50 : isMessage ? 36 : random > letters * 0.8 ? 24 : 12;
   return [{ name: 'gibberish', score, detail: `random letters: ${example}` }];
 }
 
@@ -127,7 +128,16 @@ export function gibberishReasons(values: readonly Value[]): Reason[] {
 function isRandom(word: string): boolean {
   if (word.length < MIN_WORD_LENGTH || ROMAN.test(word)) return false;
   const rare = count(word, RARE_PAIR);
-  return (rare >= 2 && rare >= (word.length - 1) / 5) || count(word, INNER_CAPITAL) >= Math.max(3, word.length / 4.2);
+  const isRare = rare >= 3 || (rare === 2 && word.length <= 11);
+  return isRare || count(word, INNER_CAPITAL) >= Math.max(3, word.length / 4.2);
+}
+
+/** Whether what was written beside names, addresses and numbers is words of random letters alone. */
+function isRandomMessage(values: readonly Value[]): boolean {
+  const written = values.flatMap(({ text, kind }) => (kind === 'words' && /\p{L}{2}/u.test(text) ? [text.trim()] : []));
+  const longest = written.reduce((one, text) => (text.length > one.length ? text : one), '');
+  const tokens = longest.slice(0, GIBBERISH_SAMPLE).match(TOKEN) ?? [];
+  return tokens.length > 0 && tokens.every((token) => LETTERS_ONLY.test(token) && isRandom(token));
 }
 
 /** `camelCase` has one. */

@@ -29,7 +29,7 @@ export interface SpamVerdict {
 export type SpamFilter = (form: Rules, submission: SpamInput) => SpamVerdict | Promise<SpamVerdict>;
 
 /** Spam from this probability on. */
-const SPAM_FROM = { normal: 0.79, strict: 0.55 } as const;
+const SPAM_FROM = { normal: 0.79, strict: 0.5 } as const;
 const CERTAIN = 100;
 
 export interface SpamFilterParts {

@@ -43,7 +43,7 @@ export const REASONS = {
   hidden_characters: { points: [10, 10], what: 'invisible characters within words, or overridden writing direction' },
   gibberish: {
     points: [12, 50],
-    what: 'mostly random letters: 12; almost nothing else: 24; nothing but words of random capitals in two fields or more: 50',
+    what: 'mostly random letters: 12; almost nothing else: 24; a message of nothing else: 36; nothing but words of random capitals in two fields or more: 50',
   },
   disposable_address: { points: [9, 9], what: 'a mail address that is thrown away after use' },
   no_mx: { points: [10, 10], what: 'a mail address whose domain takes no mail' },
@@ -52,10 +52,10 @@ export const REASONS = {
     what: 'the request says that it is a browser’s, or a program’s, and its headers say otherwise',
   },
   page_token: {
-    points: [-10, 12],
-    what: 'the token of the page: valid −10, sent sooner than people write 12, used before or forged 10',
+    points: [10, 12],
+    what: 'the token of the page: sent sooner than people write 12, used before or forged 10',
   },
-  challenge: { points: [-15, -15], what: 'the visitor passed the form’s challenge' },
+  challenge: { points: [-4, -4], what: 'the visitor passed the form’s challenge' },
   akismet: { points: [20, 20], what: 'the configured Akismet service calls it spam' },
   rspamd: { points: [-3, 20], what: 'the verdict of the configured rspamd server' },
 } as const satisfies Readonly<Record<string, Kind>>;
