@@ -113,8 +113,8 @@ export function createChallenges({ store, clock, log, secret, http }: ChallengeP
   const key = createSecretKey(secret);
   const proofKey = createHmac('sha256', key).update('proof of work').digest('hex');
 
-  function token({ id }: Pick<Form, 'id'>): string {
-    return newPageToken(id, key, clock.now());
+  function token({ id }: Pick<Form, 'id'>, minimumAge: number): string {
+    return newPageToken({ form: id, minimumAge }, key, clock.now());
   }
 
   async function opened(sent: string, form: Form): Promise<PageToken | undefined> {
@@ -160,9 +160,10 @@ export function createChallenges({ store, clock, log, secret, http }: ChallengeP
   }
 
   return {
-    token,
+    // Who corrects a field may do so in a second.
+    token: (form) => token(form, 0),
     async issue(form) {
-      const issued = { token: token(form), minimum_age: MINIMUM_AGE_SECONDS };
+      const issued = { token: token(form, MINIMUM_AGE_SECONDS), minimum_age: MINIMUM_AGE_SECONDS };
       if (form.config.spam_protection.challenge !== 'pow') return issued;
       const proof = await createChallenge({
         algorithm: 'SHA-256',
@@ -205,8 +206,12 @@ function parseAnswer(text: string): Answer | undefined {
 }
 
 /** A new token for the form (its id) as text. */
-function newPageToken(form: string, key: KeyObject, now: number): string {
-  const text = `${now.toString(36)}.${MINIMUM_AGE_SECONDS}.${randomBytes(12).toString('base64url')}`;
+function newPageToken(
+  { form, minimumAge }: { readonly form: string; readonly minimumAge: number },
+  key: KeyObject,
+  now: number,
+): string {
+  const text = `${now.toString(36)}.${minimumAge}.${randomBytes(12).toString('base64url')}`;
   return `${text}.${signature(form, text, key)}`;
 }
 
