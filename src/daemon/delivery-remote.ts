@@ -1,6 +1,7 @@
 /** Delivery as the daemon sees it: in a thread of its own, or in this one where a test holds the clock or the name servers. */
 import { once } from 'node:events';
 import { MessageChannel, Worker as Thread } from 'node:worker_threads';
+import { TurnBatch } from '../lib/batch.ts';
 import { startDelivery, type Delivery, type DeliveryParts, type FromDelivery, type ToDelivery } from './delivery.ts';
 
 /** A thread that has been silent for so long is stuck, ms. */
@@ -55,12 +56,15 @@ async function startDeliveryThread({
     port1.postMessage(message);
   }
 
+  // What is accepted in one turn is looked for together: the thread looks through the queue once for each message.
+  const wakes = new TurnBatch<undefined>(() => tell({ kind: 'wake' }));
+
   function isSilent(): boolean {
     return clock.monotonic() - heardAt > SILENT_MS;
   }
 
   return {
-    wake: () => tell({ kind: 'wake' }),
+    wake: () => wakes.add(undefined),
     configure: (next) => tell({ kind: 'configure', server: next }),
     setListening: (listening) => tell({ kind: 'listening', listening }),
     problem: () => (isSilent() ? 'the delivery thread is silent' : state.problem),
