@@ -320,7 +320,7 @@ export async function notification(
 ): Promise<Mail> {
   const { message, submission, control, fields, form, translation } = mail;
   const visitor = visitorName(fields);
-  const answersTo = answersGoTo(mail, smtpUtf8);
+  const answersTo = answersGoTo(mail, { name: visitor ?? '', smtpUtf8 });
   const { subject, from_name } = form.config;
   const shown = ownerFields([...fields, ...unseenReplyTo(mail, answersTo?.address)], form.config, translation);
   const variables = { ...variablesOf(mail, shown), links: mail.linksFor(recipient) };
@@ -356,13 +356,15 @@ export async function notification(
  * The visitor (through the relay where the form has it), while `replies` is true, else the form's `replyTo`. An address
  * that needs SMTPUTF8 stands in the text alone where the server does not take it: it would refuse the whole mail.
  */
-function answersGoTo(mail: FormMail, smtpUtf8: boolean): Mailbox | undefined {
-  const { form, fields, relay } = mail;
+function answersGoTo(
+  mail: FormMail,
+  { name, smtpUtf8 }: { readonly name: string; readonly smtpUtf8: boolean },
+): Mailbox | undefined {
+  const { form, relay } = mail;
   const { replyTo } = form.config;
   const own = replyTo === undefined ? undefined : { address: replyTo };
   const visitor = visitorOf(mail);
   if (visitor === undefined) return own;
-  const name = visitorName(fields) ?? '';
   if (needsSmtpUtf8(visitor)) return smtpUtf8 ? { name, address: visitor } : own;
   return { name, address: relay ?? visitor };
 }

@@ -127,6 +127,7 @@ export function guessDecoder(pieces: readonly Uint8Array[]): TextDecoder {
  * escapes a quote alone: names of files may be Windows paths.
  */
 export function parametersOf(value: string): ReadonlyMap<string, string> {
+  if (!value.includes(';')) return new Map();
   const found = value.matchAll(/;\s*([^\s=;]+)\s*=\s*(?:"((?:\\"|[^"])*)"?|([^;]*))/g);
   return new Map(
     Array.from(found, ([, name = '', quoted, plain = '']) => [

@@ -45,8 +45,12 @@ function normalized(address: string): string {
   return `${address.slice(0, at).replaceAll('"', '')}@${domainOf(address.slice(at + 1)) ?? ''}`;
 }
 
+/** The name of a field that all programs read alike. */
+const PLAIN_NAME = /^[!-9;<>-~]+:/;
+
 /** Also what some programs read as From: a byte order mark, blanks or letters of another width do not stop them all. */
 function isReadAsFrom({ text }: Field): boolean {
+  if (PLAIN_NAME.test(text)) return /^from:/i.test(text);
   const start = decodeWords(text.slice(0, 60)).normalize('NFKC');
   const colon = start.indexOf(':');
   return (

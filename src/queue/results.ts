@@ -292,12 +292,13 @@ async function consequenceOf(endings: readonly Ending[], { clock, log, onFailure
 /** The delivery is over. */
 function settled(tried: Tried, state: 'delivered' | 'bounced' | 'suppressed' | 'captured', words: Words): Ending {
   const { row, message, now } = tried;
-  const meaning = bounceMeaning({ words: words.reply, after: words.after });
   const isBounced = state === 'bounced';
-  const isGone = isBounced && meaning.suppress && message !== undefined && suppressesGone(message);
+  const isFailed = isBounced || state === 'suppressed';
+  const meaning = isFailed ? bounceMeaning({ words: words.reply, after: words.after }) : undefined;
+  const isGone = isBounced && meaning?.suppress === true && message !== undefined && suppressesGone(message);
   const reason = words.complained === true ? 'complaint' : isGone ? 'bounce' : undefined;
-  const why = isBounced ? { class: meaning.class } : {};
-  const type = isBounced || state === 'suppressed' ? (`email.${state}` as const) : 'email.delivered';
+  const why = isBounced && meaning !== undefined ? { class: meaning.class } : {};
+  const type = isFailed ? (`email.${state}` as const) : 'email.delivered';
   return {
     unit: (data) => [
       settleDelivery({ ...tried.lease, state, reply: words.reply, at: now }, 1),
@@ -307,7 +308,7 @@ function settled(tried: Tried, state: 'delivered' | 'bounced' | 'suppressed' | '
       ...(words.complained === true ? eventOf(tried, 'email.complained', {}) : []),
       ...(reason ? [suppress({ tenant: row.tenant, address: row.recipient, reason, created_at: now })] : []),
     ],
-    failure: isBounced || state === 'suppressed' ? failureOf(tried, words, meaning.class) : undefined,
+    failure: meaning && failureOf(tried, words, meaning.class),
     event: `delivery.${state}`,
     fields: fieldsOf(tried, words),
   };

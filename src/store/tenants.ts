@@ -8,6 +8,7 @@ import {
   listerAmong,
   newestFirst,
   query,
+  reader,
   update,
   type Statement,
 } from './statement.ts';
@@ -111,8 +112,10 @@ export function countTenants(store: Store): Promise<number> {
   return countOf(store.read.selectFrom('tenants'));
 }
 
+const findSuspended = reader(() => sql<{ id: string }>`select id from tenants where suspended = 1`);
+
 /** The tenants of which nothing leaves. */
 export async function suspendedTenants(store: Store): Promise<string[]> {
-  const rows = await store.read.selectFrom('tenants').select('id').where('suspended', '=', 1).execute();
+  const rows = await findSuspended(store);
   return rows.map(({ id }) => id);
 }

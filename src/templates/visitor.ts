@@ -20,6 +20,7 @@ const FAMILY =
   'lastname familyname lname surname last nachname familienname apellido apellidos cognome sobrenome achternaam nazwisko příjmení prijmeni efternamn efternavn sukunimi soyad'.split(
     ' ',
   );
+const OF_NAMES: ReadonlySet<string> = new Set([...NAMES, ...GIVEN, ...FAMILY]);
 
 const MAX_FIELD_NAME = 100;
 const MAX_NAME_CHARACTERS = 60;
@@ -33,7 +34,7 @@ export function visitorName(fields: readonly VisitorField[]): string | undefined
   const values = new Map<string, string | undefined>();
   for (const [name, value] of fields) {
     const key = plain(name);
-    if (values.get(key) === undefined) values.set(key, nameText([value].flat().join(' ')));
+    if (OF_NAMES.has(key) && values.get(key) === undefined) values.set(key, nameText([value].flat().join(' ')));
   }
   const [whole, given, family] = [NAMES, GIVEN, FAMILY].map((names) =>
     names.map((name) => values.get(name)).find((value) => value !== undefined),
