@@ -115,16 +115,16 @@ export interface Srs {
  * for dots that are not everywhere allowed, it is `returnPath`: that of the message in which it is forwarded, which knows its
  * sender.
  */
-export function forwardSender(sender: string, srs: Srs, returnPath: string): string {
+export function forwardSender(sender: string, srs: Srs, returnPath: () => string): string {
   if (sender === '') return '';
   const parsed = parseAddress(sender);
-  if (parsed === undefined) return returnPath;
+  if (parsed === undefined) return returnPath();
   const { local, domain, address } = parsed;
   // It comes back here as it is.
   if (domain === srs.hostname) return address;
   const rewritten = `${rewrite(local, domain, srs)}@${srs.hostname}`;
   const isUsual = isDotAtom(parsed) && !needsSmtpUtf8(rewritten) && parseAddress(rewritten) !== undefined;
-  return isUsual ? rewritten : returnPath;
+  return isUsual ? rewritten : returnPath();
 }
 
 /** The sender that an SRS address of ours stands for; undefined where we did not make it, or more than 21 days ago. */

@@ -10,6 +10,7 @@ import {
   finder,
   insertInto,
   listed,
+  lister,
   listerAmong,
   newestFirst,
   query,
@@ -214,9 +215,7 @@ export const reschedule = query<{ message: string; due: number; expires_at: numb
 export const deliveriesOfMessages = listerAmong('deliveries', 'message', 'id');
 
 /** A message's deliveries, in the order of its recipients. */
-export function deliveriesOfMessage(store: Store, message: string): Promise<DeliveryRow[]> {
-  return deliveriesOfMessages(store, [message]);
-}
+export const deliveriesOfMessage = lister('deliveries', ['message'], sql`order by id`);
 
 /** The delivery with this id, or undefined. */
 export const findDelivery = finder('deliveries', 'id');
