@@ -28,7 +28,7 @@ import type { ServerConfig } from '../config/schema.ts';
 import { createConfigSource, type Reload } from '../config/source.ts';
 import { projectStore, readServer } from './configuration.ts';
 import { openDelivery } from './delivery-remote.ts';
-import { loopbackSmtp, openWebhookHttp } from './delivery.ts';
+import { loopbackSmtp, openMtaSts, openWebhookHttp } from './delivery.ts';
 import { openDirectory, openSmtp } from './smtp.ts';
 import { createHttpDoor, createPolicyFetch, type HttpDoor } from '../dns/guarded-fetch.ts';
 import { refusesMail } from '../dns/mx.ts';
@@ -271,8 +271,10 @@ async function start(
   const clientKey = createSecretKey(await obtainSecret(store, 'client-address', clock.now()));
   const srs = await openSrsKeys(core);
   const directory = await openDirectory({ ...core, domains }, srs);
+  const mtaSts = openMtaSts(core);
   const explain = createExplain({
     ...core,
+    mtaSts,
     domains,
     revisionOf,
     // Under its name: that is enough to say where mail would go.
@@ -397,6 +399,7 @@ async function start(
         }),
         domains: domains.checkDue,
         host_keys: hostKeys.checkDue,
+        mta_sts: () => mtaSts.refresh(),
         ...(store.dialect === 'postgres' ? { configuration: source.refresh } : {}),
         files: files.sweep,
         idempotency: () => idempotency.sweep(),
