@@ -136,10 +136,15 @@ export const origin = normal((text) => {
 }, 'expected an origin such as https://www.example.com, without a path');
 
 /** A smarthost with the credentials that it wants. */
-export const smarthost = z.url({
-  protocol: /^smtps?$/,
-  error: 'expected smtp://user:password@smarthost:587 or smtps://…',
-});
+export const smarthost = (() => {
+  const expected = 'expected smtp://user:password@smarthost:587 or smtps://…';
+  const isRelay = (text: string): boolean => /^smtps?:\/\/([^@/?#]*@)?[^@/?#]+\/?$/i.test(text);
+  const error = ({ input }: { readonly input?: unknown }): string =>
+    typeof input === 'string' && /^smtps?:\/\//i.test(input)
+      ? `${expected} (percent-encode @, :, / and the like in user name and password)`
+      : expected;
+  return z.url({ protocol: /^smtps?$/, error }).refine(isRelay, { error });
+})();
 
 export const databaseUrl = (() => {
   const error = 'expected sqlite:/path/to/file.db or postgres://…';
