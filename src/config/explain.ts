@@ -240,7 +240,8 @@ function finding(path: Path, expected: string, { schema, file }: Context): Findi
 function remedy(path: Path, expected: string, written: unknown): string | undefined {
   if (written === null) return 'leave the key out, or give it a value';
   const key = path.findLast((part) => typeof part === 'string');
-  if (key === 'listen') return typeof written === 'object' ? undefined : listenRemedy(path, expected, String(written));
+  if (key === 'listen' && (typeof written === 'number' || typeof written === 'string'))
+    return listenRemedy(path, expected, String(written));
   if (typeof written === 'number' || typeof written === 'boolean')
     return expected.startsWith('expected text') ? 'put it in quotes' : undefined;
   if (typeof written !== 'string') return undefined;

@@ -136,15 +136,15 @@ export const origin = normal((text) => {
 }, 'expected an origin such as https://www.example.com, without a path');
 
 /** A smarthost with the credentials that it wants. */
-export const smarthost = (() => {
-  const expected = 'expected smtp://user:password@smarthost:587 or smtps://…';
-  const isRelay = (text: string): boolean => /^smtps?:\/\/([^@/?#]*@)?[^@/?#]+\/?$/i.test(text);
-  const error = ({ input }: { readonly input?: unknown }): string =>
-    typeof input === 'string' && /^smtps?:\/\//i.test(input)
-      ? `${expected} (percent-encode @, :, / and the like in user name and password)`
-      : expected;
-  return z.url({ protocol: /^smtps?$/, error }).refine(isRelay, { error });
-})();
+export const smarthost = z
+  .url({ protocol: /^smtps?$/, error: relayExpected })
+  .regex(/^smtps?:\/\/([^@/?#]*@)?[^@/?#]+\/?$/i, { error: relayExpected });
+
+function relayExpected({ input }: { readonly input?: unknown }): string {
+  const isSmtp = typeof input === 'string' && /^smtps?:\/\//i.test(input);
+  const encoding = ' (percent-encode @, :, / and the like in user name and password)';
+  return `expected smtp://user:password@smarthost:587 or smtps://…${isSmtp ? encoding : ''}`;
+}
 
 export const databaseUrl = (() => {
   const error = 'expected sqlite:/path/to/file.db or postgres://…';

@@ -15,7 +15,9 @@ async function reportOf(folder: string): Promise<string> {
   const file = join(folder, 'server.yml');
   const lines: string[] = [];
   if (folder.includes('/server-')) {
-    const server = await loadServer(file, reading.secrets, { checkMachine: true }).catch((error: Error) => ({ unreadable: error.message }));
+    const server = await loadServer(file, reading.secrets, { checkMachine: true }).catch((error: Error) => ({
+      unreadable: error.message,
+    }));
     if ('unreadable' in server) lines.push(server.unreadable);
     if ('errors' in server) lines.push(...server.errors.map(formatProblem));
     if ('warnings' in server) lines.push(...server.warnings.map((problem) => `warning: ${formatProblem(problem)}`));
