@@ -166,6 +166,6 @@ export function readPolicy(fetched: FetchedPolicy): MtaStsPolicy | string {
 }
 
 /** Whether the policy names this mail host (§4.1). */
-export function namesHost({ mode, mx }: Pick<MtaStsPolicy, 'mode' | 'mx'>, host: string): boolean {
-  return validateMx(host, { mode, mx: [...mx] }).valid;
+export function namesHost(policy: Pick<MtaStsPolicy, 'mode' | 'mx'>, host: string): boolean {
+  return validateMx(host, policy).valid;
 }

@@ -33,5 +33,12 @@ declare module 'mailauth/lib/dmarc/verify.js' {
 }
 
 declare module 'mailauth/lib/mta-sts.js' {
-  export { parsePolicy, validateMx } from 'mailauth';
+  interface Policy {
+    readonly mode: 'enforce' | 'testing' | 'none';
+    readonly mx?: readonly string[];
+    readonly maxAge?: number;
+  }
+  /** Throws where the text is no policy. */
+  export function parsePolicy(file: string, options: { strict: boolean }): Policy;
+  export function validateMx(mx: string, policy: Policy): { readonly valid: boolean };
 }

@@ -79,9 +79,13 @@ export async function findRoute(destination: string, options: RouteOptions): Pro
   if (rule.by === 'relay') return fixedRoute(parseRelay(rule.value), resolver);
   const known = await options.mtaSts?.policyOf(destination);
   const mtaSts = known?.mode === 'none' ? undefined : known;
-  const mayTake = (host: string): boolean => mtaSts?.mode !== 'enforce' || namesHost(mtaSts, host);
-  const hostname = config.server.hostname;
-  const found = await findMailHosts(destination, { ...options, hostname, allowPrivate, mayTake });
+  const { hostname } = config.server;
+  const found = await findMailHosts(destination, {
+    ...options,
+    hostname,
+    allowPrivate,
+    mayTake: (host) => mtaSts?.mode !== 'enforce' || namesHost(mtaSts, host),
+  });
   switch (found.kind) {
     case 'permanent':
       if (found.isOwn === true && (await options.loopback?.takes(destination)) === true)
