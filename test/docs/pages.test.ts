@@ -7,6 +7,7 @@ import type { CommandNode } from '../../src/cli/reference/tree.ts';
 import { parseProject, parseServer } from '../../src/config/parse.ts';
 import type { SecretSource } from '../../src/config/secrets.ts';
 import { checkTemplates } from '../../src/templates/engine.ts';
+import { LOG_EVENTS } from '../../src/lib/log-events.ts';
 import { programTree } from '../cli/reference/tree.ts';
 import { startTestWorld } from '../harness/daemon.ts';
 import { readSources } from '../structure/sources.ts';
@@ -149,15 +150,12 @@ test('settings of server.yml that sentences name exist', () => {
     codes
       .flatMap((code) => named.exec(code)?.[0] ?? [])
       .filter(
-        (setting) => !EVENT.test(setting) && setting !== 'server.yml' && !hasSetting(settings, setting.split('.')),
+        (setting) => !(setting in LOG_EVENTS) && setting !== 'server.yml' && !hasSetting(settings, setting.split('.')),
       )
       .map((setting) => `${path}: ${setting}`),
   );
   expect(missing).toEqual([]);
 });
-
-/** Log events share a prefix with a section of the configuration. */
-const EVENT = /^(?:delivery|inbound)\.[a-z]+ed$/;
 
 interface SchemaNode {
   readonly properties?: Readonly<Record<string, SchemaNode>>;
