@@ -228,8 +228,8 @@ function check(reason: string | undefined) {
 
 /** Problems of the configuration stop nothing: the last good version runs on. */
 function configuration({ snapshot, local }: Exchange): object {
-  const { problems } = snapshot;
-  if (local) return { problems };
+  const { problems, waiting } = snapshot;
+  if (local) return { problems, waiting };
   return { problems: problems.length, ...(problems.length > 0 ? { hint: 'postern config check names them' } : {}) };
 }
 
