@@ -25,6 +25,7 @@ export const LOG_EVENTS = {
   'config.refresh_failed': 'The configuration in the database could not be read.',
   'config.refreshed': 'The configuration in the database has changed.',
   'config.reload_failed': 'The configuration could not be reloaded.',
+  'config.restart_needed': 'Some of the changed settings take effect at the next start.',
   'config.warning': 'The configuration is valid, but doubtful.',
   'consent.not_asked': 'A recipient could not be asked for consent.',
   'daemon.ready': 'The daemon is ready.',
