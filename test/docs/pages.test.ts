@@ -241,7 +241,7 @@ function addressOf(words: readonly string[]): string {
 test('files of the project that are named exist', () => {
   const lost = pages.flatMap(({ path, codes }) =>
     codes
-      .filter((code) => /^(?:src|test|bench|scripts|config|systemd|docs|bin|man)\/[\w./-]*$/.test(code))
+      .filter((code) => /^(?:src|test|bench|scripts|config|systemd|docs|bin|man|monitoring)\/[\w./-]*$/.test(code))
       .filter((code) => !existsSync(join(ROOT, code)) && !code.startsWith('config/projects/'))
       .map((code) => `${path}: ${code}`),
   );

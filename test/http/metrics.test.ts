@@ -1,5 +1,4 @@
 import { once } from 'node:events';
-import { get } from 'node:http';
 import { connect } from 'node:net';
 import { expect, test } from 'vitest';
 import { silentLog } from '../../src/lib/log.ts';
@@ -14,6 +13,7 @@ import { testClock } from '../harness/clock.ts';
 import { startTestWorld } from '../harness/daemon.ts';
 import { startHttp } from '../harness/http.ts';
 import { SmtpClient } from '../harness/inbound-smtp.ts';
+import { readMetrics } from '../harness/monitoring.ts';
 
 test('the operator reads figures on the Unix socket; the public side has no such address', async () => {
   const http = await startHttp();
@@ -55,7 +55,7 @@ test('answers are counted by the class of their status, mail by what was said of
   await client.say('EHLO client.test');
   await client.say('MAIL FROM:<x@sender.test>');
   expect(await client.say('RCPT TO:<nobody@example.test>')).toMatch(/^550/);
-  const told = await ask(world.daemon.addresses?.socket ?? '');
+  const told = await readMetrics(world.daemon);
   expect(told).toContain('postern_http_requests_total{class="2xx"} 1\n');
   expect(told).toContain('postern_http_requests_total{class="4xx"} 1\n');
   expect(told).toContain('postern_http_request_duration_seconds_count{handler="form"} 2\n');
@@ -71,7 +71,7 @@ test('how deliveries end is counted by the receiver, with how long they took', a
   const world = await startTestWorld();
   await world.post('/example.test/contact', { message: 'hello' });
   await world.caught(1);
-  const metrics = () => ask(world.daemon.addresses?.socket ?? '');
+  const metrics = () => readMetrics(world.daemon);
   await expect.poll(metrics).toContain('postern_deliveries_total{outcome="delivered",receiver="other"} 1\n');
   const told = await metrics();
   expect(told).toContain('postern_delivery_duration_seconds_count{receiver="other"} 1\n');
@@ -81,7 +81,7 @@ test('how deliveries end is counted by the receiver, with how long they took', a
 
 test('docs/monitoring.md has all of them', async () => {
   const { daemon } = await startTestWorld();
-  const names = [...(await ask(daemon.addresses?.socket ?? '')).matchAll(/^# TYPE (\S+)/gm)].map(([, name]) => name);
+  const names = [...(await readMetrics(daemon)).matchAll(/^# TYPE (\S+)/gm)].map(([, name]) => name);
   const page = readPages().find(({ path }) => path === 'docs/monitoring.md');
   const documented = page?.codes.map((code) => code.replace(/\{.*/, ''));
   expect(names.filter((name = '') => documented?.includes(name) !== true)).toEqual([]);
@@ -98,16 +98,6 @@ test.each([
 ])('mail for %s at %s is of the receiver %s', (destination, host, receiver) => {
   expect(receiverOf(destination, host)).toBe(receiver);
 });
-
-function ask(socketPath: string): Promise<string> {
-  return new Promise((resolve, reject) => {
-    get({ socketPath, path: '/metrics' }, (response) => {
-      let text = '';
-      response.setEncoding('utf8').on('data', (chunk: string) => (text += chunk));
-      response.on('end', () => resolve(text));
-    }).on('error', reject);
-  });
-}
 
 /** The text format 0.0.4: each metric once, its HELP and TYPE before its samples, names and numbers as they may be. */
 function expectTextFormat(text: string): void {
