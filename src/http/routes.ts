@@ -41,7 +41,7 @@ export interface TableParts extends Services, ServeParts, LinkParts, OwnerPagePa
   readonly snapshot: () => Snapshot;
   /** What keeps the queue from moving, in words; undefined while it moves. */
   readonly queueProblem: () => string | undefined;
-  readonly metrics: Pick<Metrics, 'answer' | 'answered'>;
+  readonly metrics: Pick<Metrics, 'answer'>;
 }
 
 type Handler = (exchange: Exchange, params: Readonly<Record<string, string>>) => Answer | Promise<Answer>;

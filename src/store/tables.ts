@@ -284,7 +284,7 @@ export interface Tables {
     /** Of the TXT record that announced it. */
     id: string;
     mode: 'enforce' | 'testing' | 'none';
-    /** JSON array of names and patterns of mail hosts. */
+    /** Names and patterns of mail hosts, with spaces between them. */
     mx: string;
     /** Seconds. */
     max_age: number;

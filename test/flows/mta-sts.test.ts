@@ -259,7 +259,7 @@ test('trace, explain and the queue show which policy applied, and what came of i
   const world = await startTestWorld();
   const operator = await apiClient(world, { tenant: OPERATOR, permissions: ['admin'] });
   const now = Date.now();
-  const kept = { id: 'a1', mode: 'enforce', mx: '["mx.inbox.test"]', max_age: 86_400 } as const;
+  const kept = { id: 'a1', mode: 'enforce', mx: 'mx.inbox.test', max_age: 86_400 } as const;
   const times = { expires_at: now + DAY, refresh_at: now + DAY, used_at: now };
   await world.daemon.store.write([saveMtaStsPolicy({ domain: 'inbox.test', ...kept, ...times })]);
   const words = `${REQUIRED}the certificate of mx.inbox.test is not from a trusted authority (DEPTH_ZERO_SELF_SIGNED_CERT)`;
