@@ -151,7 +151,7 @@ async function start(
   const { reader, renderer } = pool;
 
   // Open the store, and what is in force in it.
-  const store = parts.store ?? (await createStore(server.database.url));
+  const store = parts.store ?? (await createStore(server.database.url, { log, reserve: server.limits.free_disk }));
   if (parts.store === undefined) ending.push(() => store.close());
   await saveOperator(store, server.server.operator, clock.now());
   const machine = machineName();
