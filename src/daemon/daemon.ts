@@ -151,7 +151,7 @@ async function start(
   const { reader, renderer } = pool;
 
   // Open the store, and what is in force in it.
-  const opened = parts.store ?? (await createStore(server.database.url));
+  const opened = parts.store ?? (await createStore(server.database.url, { log, reserve: server.limits.free_disk }));
   if (parts.store === undefined) ending.push(() => opened.close());
   let databaseErrors = 0;
   const store = watchFailures(opened, () => databaseErrors++);
