@@ -135,11 +135,38 @@ export const origin = normal((text) => {
   return url.pathname === '/' && url.search === '' && url.hash === '' && url.username === '' ? url.origin : undefined;
 }, 'expected an origin such as https://www.example.com, without a path');
 
-/** A smarthost with the credentials that it wants. */
-export const smarthost = z.url({
-  protocol: /^smtps?$/,
-  error: 'expected smtp://user:password@smarthost:587 or smtps://…',
-});
+/** A smarthost as one URL, with the credentials that it wants. */
+export const smarthostUrl = z
+  .string()
+  .refine((text) => isSmarthostUrl(text), { error: smarthostError })
+  .meta({ pattern: '^smtps?://' });
+
+/** What is wrong with what stands for a smarthost; a password cannot hold what ends a part of a URL. */
+export function smarthostError({ input }: { readonly input?: unknown }): string {
+  const hasPassword = typeof input === 'string' && /^smtps?:\/\/.*:.*@/.test(input);
+  return hasPassword
+    ? 'expected smtp://user:password@smarthost:587 with @, :, /, # and % of the password percent-encoded, or relay: { host, user, password }'
+    : 'expected { host, user, password }, or smtp://user:password@smarthost:587 or smtps://…';
+}
+
+/** A password with `/`, `?` or `#` in it would end up in the path or behind it, and the rest be taken for the host. */
+function isSmarthostUrl(text: string): boolean {
+  if (!/^smtps?:\/\/./.test(text) || !URL.canParse(text)) return false;
+  const { hostname, username, password, pathname, search, hash } = new URL(text);
+  const isDecodable = !/%(?![0-9a-f]{2})/i.test(`${username}${password}`);
+  return hostname !== '' && isDecodable && (pathname === '' || pathname === '/') && search === '' && hash === '';
+}
+
+/** Whether a host is this very machine, so that nobody can listen in. */
+export function isThisMachine(host: string): boolean {
+  return /^(localhost|::1|(::ffff:)?127\..*)$/i.test(host);
+}
+
+/** The name or IP address of a machine. */
+export const hostOrAddress = normal(
+  (text) => (isIP(text) === 0 ? (text === 'localhost' ? text : parseDomain(text)) : text),
+  'expected a host name such as smtp.example.net, or an IP address',
+);
 
 export const databaseUrl = (() => {
   const error = 'expected sqlite:/path/to/file.db or postgres://…';

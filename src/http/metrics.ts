@@ -66,6 +66,7 @@ export function createMetrics(parts: MetricsParts): Metrics {
     );
     add('postern_queue_oldest_due_seconds', 'How long the oldest due mail has waited.', dueSeconds);
     add('postern_destinations_paused', 'Left alone until their next try.', figures.paused);
+    add('postern_relay_failing', '1 while all mail waits because the smarthost fails.', figures.relayFailing);
     add('postern_destinations_held', 'Held by the operator.', figures.held);
     add('postern_info', 'Which version runs.', [[{ version: parts.version }, 1]]);
     add('process_cpu_seconds_total', 'Processor time of all threads.', (user + system) / 1e6);

@@ -6,10 +6,11 @@
 import { isIP } from 'node:net';
 import type { ServerConfig } from '../config/schema.ts';
 import { findMailHosts, type MailHost } from '../dns/mx.ts';
-import { addressInRanges, isPublicAddress } from '../dns/networks.ts';
+import { addressInRanges } from '../dns/networks.ts';
 import type { Resolver } from '../dns/resolver.ts';
 import { parseListenAddress, type ListenAddress } from '../lib/sockets.ts';
 import type { Random } from '../queue/transport.ts';
+import { readRelay, relayTls, type Relay, type RelayTls } from './relay.ts';
 
 export interface NextHop {
   /** Equal for destinations with the same hosts and port. */
@@ -19,10 +20,11 @@ export interface NextHop {
   readonly port: number;
   /** `implicit`: TLS from the first byte. `opportunistic`: STARTTLS where it is offered and works. */
   readonly tls: 'opportunistic' | 'implicit';
-  /** For the smarthost alone. */
-  readonly credentials?: { readonly user: string; readonly password: string };
+  /** For the smarthost alone: what TLS to it must be like. */
+  readonly relay?: RelayTls | undefined;
+  readonly credentials?: Relay['credentials'];
   /** For our own SMTP port alone. */
-  readonly mark?: string;
+  readonly mark?: string | undefined;
 }
 
 export type Route =
@@ -55,13 +57,16 @@ export interface LoopbackAddress extends ListenAddress {
 const MAX_ADDRESSES = 5;
 
 /** What decides where mail for a destination goes, and what it says where it is the operator. */
-export type RouteRule = { readonly by: 'routes' | 'relay'; readonly value: string } | { readonly by: 'mx' };
+export type RouteRule =
+  | { readonly by: 'routes'; readonly value: string }
+  | { readonly by: 'relay'; readonly relay: Relay }
+  | { readonly by: 'mx' };
 
 /** The operator's route, else the smarthost, else the domain's MX hosts. */
 export function routeRule(destination: string, { delivery }: Pick<ServerConfig, 'delivery'>): RouteRule {
   const fixed = delivery.routes[destination];
   if (fixed !== undefined) return { by: 'routes', value: fixed };
-  return delivery.relay === null ? { by: 'mx' } : { by: 'relay', value: delivery.relay };
+  return delivery.relay === null ? { by: 'mx' } : { by: 'relay', relay: readRelay(delivery.relay) };
 }
 
 /** The next hop of a destination (A-labels). */
@@ -70,7 +75,7 @@ export async function findRoute(destination: string, options: RouteOptions): Pro
   const { port, allow_private_networks: allowPrivate } = config.delivery;
   const rule = routeRule(destination, config);
   if (rule.by === 'routes') return fixedRoute({ ...parseListenAddress(rule.value), tls: 'opportunistic' }, resolver);
-  if (rule.by === 'relay') return fixedRoute(parseRelay(rule.value), resolver);
+  if (rule.by === 'relay') return fixedRoute({ ...rule.relay, relay: await relayTls(rule.relay) }, resolver);
   const found = await findMailHosts(destination, { ...options, hostname: config.server.hostname, allowPrivate });
   switch (found.kind) {
     case 'permanent':
@@ -102,11 +107,15 @@ async function namesOfHosts(destination: string, resolver: Resolver): Promise<st
   return names.sort().join(',');
 }
 
-type Fixed = Pick<NextHop, 'port' | 'tls' | 'credentials' | 'mark'> & { readonly host: string };
+type Fixed = Pick<NextHop, 'port' | 'tls' | 'relay' | 'credentials' | 'mark'> & { readonly host: string };
 
-/** The operator named the host: private networks are fine, and a name that DNS does not know is a mistake to be mended, not a bounce. */
-async function fixedRoute({ host, ...rest }: Fixed, resolver: Resolver): Promise<Route> {
-  const nextHop = { pool: `${host}:${rest.port}:${rest.mark === undefined ? rest.tls : 'own'}`, ...rest };
+/** The operator named the host: private networks are fine, and a name that DNS does not know is a mistake to correct, not a bounce. */
+async function fixedRoute({ host, ...fixed }: Fixed, resolver: Resolver): Promise<Route> {
+  const { port, tls, relay, credentials, mark } = fixed;
+  // What is said to be safe for one is not done over a session that was opened for another.
+  const kind =
+    relay === undefined ? (mark === undefined ? tls : 'own') : `${tls}:${relay.security}:${credentials?.user}`;
+  const nextHop = { pool: `${host}:${port}:${kind}`, port, tls, relay, credentials, mark };
   const answer = isIP(host) === 0 ? await resolver.addresses(host) : ({ kind: 'found', records: [host] } as const);
   if (answer.kind === 'found') {
     const hosts = [{ name: host, addresses: answer.records.slice(0, MAX_ADDRESSES) }];
@@ -116,32 +125,13 @@ async function fixedRoute({ host, ...rest }: Fixed, resolver: Resolver): Promise
   return { kind: 'temporary', reply: `451 4.4.3 ${reason}` };
 }
 
-function parseRelay(relay: string): Fixed {
-  const url = new URL(relay);
-  const tls = url.protocol === 'smtps:' ? 'implicit' : 'opportunistic';
-  const usual = tls === 'implicit' ? 465 : url.username === '' ? 25 : 587;
-  const credentials = { user: decodeURIComponent(url.username), password: decodeURIComponent(url.password) };
-  return {
-    host: url.hostname.replace(/^\[(.*)\]$/, '$1'),
-    port: url.port === '' ? usual : Number(url.port),
-    tls,
-    ...(url.username === '' ? {} : { credentials }),
-  };
-}
-
-/**
- * What TLS to an address must be like. To an MX any certificate is better than none (RFC 7435 §3); a password is said to
- * nobody but the smarthost, in clear text within this machine alone. Certificates of private networks prove nothing.
- */
-export function tlsPolicy(
-  { tls, credentials }: Pick<NextHop, 'tls' | 'credentials'>,
-  address: string,
-): { readonly required: boolean; readonly verified: boolean } {
-  const isSmarthost = credentials !== undefined || tls === 'implicit';
-  return {
-    /** Nothing is said in clear text beyond EHLO. */
-    required: tls === 'implicit' || (credentials !== undefined && !/^(::1$|(::ffff:)?127\.)/i.test(address)),
-    /** The certificate must be the host's, from somebody whom Node trusts. */
-    verified: isSmarthost && isPublicAddress(address),
-  };
+/** What TLS to a next hop must be like. To an MX any certificate is better than none (RFC 7435 §3). */
+export function tlsPolicy({ relay }: Pick<NextHop, 'relay'>): {
+  /** Nothing is said in clear text beyond EHLO. */
+  readonly required: boolean;
+  /** The certificate must be the host's, from an authority that is trusted. */
+  readonly verified: boolean;
+} {
+  const isRequired = relay?.security === 'required';
+  return { required: isRequired, verified: isRequired };
 }

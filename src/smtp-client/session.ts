@@ -2,10 +2,11 @@
  * An SMTP session that is ready for mail: connected, greeted, with TLS where it can be had, authenticated at a smarthost,
  * known at our own SMTP port.
  * TLS is opportunistic (RFC 7435): any certificate is better than none, and where STARTTLS breaks, a fresh connection goes
- * on in clear text. Credentials are said only under TLS with a certificate that verifies; private networks may have any.
+ * on in clear text. Credentials are said only under TLS with a certificate that verifies, or within this machine.
  */
 import { isIP } from 'node:net';
 import type { ConnectionOptions } from 'node:tls';
+import { isThisMachine } from '../config/scalars.ts';
 import { messageOf } from '../lib/errors.ts';
 import type { Peer } from '../queue/transport.ts';
 import { classify, happeningText, type Happening, type Reply, type ReplyClass, type Step } from './reply.ts';
@@ -22,6 +23,8 @@ export interface Session {
   readonly target: Target;
   readonly peer: Peer;
   readonly features: ReturnType<typeof readFeatures>;
+  /** Whether the server is the smarthost, whose troubles are no recipient's. */
+  readonly isRelay: boolean;
   /** When it began, on the monotonic clock. */
   readonly since: number;
   /** Messages so far. */
@@ -71,7 +74,12 @@ export async function openSession(target: Target, options: SessionOptions): Prom
     }
     const happening = error instanceof Refusal ? error.happening : faultOf(error);
     const peer = { host: target.host, address: target.address, tls: null };
-    return { kind: 'failed', verdict: classify(happening), reply: happeningText(happening), peer };
+    return {
+      kind: 'failed',
+      verdict: classify(happening, options.nextHop.relay !== undefined),
+      reply: happeningText(happening),
+      peer,
+    };
   }
 }
 
@@ -83,28 +91,45 @@ export function faultOf(error: unknown): Happening {
 
 async function openOnce(target: Target, options: SessionOptions): Promise<Session> {
   const { nextHop, hostname } = options;
-  const policy = tlsPolicy(nextHop, target.address);
+  const policy = tlsPolicy(nextHop);
+  const ca = nextHop.relay?.ca ?? options.ca;
   const wire = new Wire({ address: target.address, port: nextHop.port }, options);
   options.onWire(wire);
   const tls = {
     host: target.host,
     ...(isIP(target.host) === 0 ? { servername: target.host } : {}),
     rejectUnauthorized: policy.verified,
-    ...(options.ca === undefined ? {} : { ca: options.ca }),
+    ...(ca === undefined ? {} : { ca }),
   };
   try {
     await wire.connected();
     if (nextHop.tls === 'implicit') await wire.startTls(tls);
     expect('greeting', await wire.read('greeting'));
     let features = await sayHello(wire, hostname);
-    const wantsTls = policy.required || !options.brokenTls.has(target.address);
+    const wantsTls = policy.required || (nextHop.relay?.security !== 'off' && !options.brokenTls.has(target.address));
     if (features.startTls && wire.tls === null && wantsTls) {
       await upgrade(wire, tls, policy.required);
       features = await sayHello(wire, hostname);
     }
-    await logIn(wire, { ...nextHop, isTlsRequired: policy.required, mechanisms: features.auth });
+    const isPrivate = wire.tls !== null || isThisMachine(target.address);
+    if (!isPrivate && nextHop.credentials !== undefined) {
+      throw unsuitable('the smarthost offers no TLS, and a password is never sent in clear text');
+    }
+    if (policy.required && wire.tls === null) {
+      throw unsuitable('the smarthost offers no TLS, which delivery.relay requires');
+    }
+    await logIn(wire, { ...nextHop, mechanisms: features.auth });
     const peer = { host: target.host, address: target.address, tls: wire.tls };
-    return { wire, target, peer, features, since: options.monotonic(), used: 0, dirty: false };
+    return {
+      wire,
+      target,
+      peer,
+      features,
+      since: options.monotonic(),
+      used: 0,
+      dirty: false,
+      isRelay: nextHop.relay !== undefined,
+    };
   } catch (error) {
     if (error instanceof Refusal) wire.quit();
     else wire.close();
@@ -125,13 +150,10 @@ async function upgrade(wire: Wire, tls: ConnectionOptions, mustHave: boolean): P
 /** Shows our own SMTP port the mark that it gave this daemon (RFC 5321 §4.1.5), and authenticates at the smarthost (RFC 4954). */
 async function logIn(
   wire: Wire,
-  { credentials, mark, isTlsRequired, mechanisms }: NextHop & { isTlsRequired: boolean; mechanisms: readonly string[] },
+  { credentials, mark, mechanisms }: NextHop & { mechanisms: readonly string[] },
 ): Promise<void> {
   if (mark !== undefined) expect('auth', await wire.ask('auth', `XOWN ${mark}`));
   if (credentials === undefined) return;
-  if (wire.tls === null && isTlsRequired) {
-    throw unsuitable('the smarthost offers no TLS, and a password is never sent in clear text');
-  }
   const { user, password } = credentials;
   if (mechanisms.includes('PLAIN')) {
     return expect('auth', await wire.ask('auth', `AUTH PLAIN ${base64(`\0${user}\0${password}`)}`));
