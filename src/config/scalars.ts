@@ -137,24 +137,14 @@ export const origin = normal((text) => {
 
 /** A smarthost as one URL, with the credentials that it wants. */
 export const smarthostUrl = z
-  .string()
-  .refine((text) => isSmarthostUrl(text), { error: smarthostError })
-  .meta({ pattern: '^smtps?://' });
+  .url({ protocol: /^smtps?$/, error: smarthostError })
+  .regex(/^smtps?:\/\/(([^@/?#%]|%[0-9A-Fa-f]{2})*@)?[^@/?#]+\/?$/i, { error: smarthostError });
 
-/** What is wrong with what stands for a smarthost; a password cannot hold what ends a part of a URL. */
+/** What a smarthost may be written as; a password cannot hold what ends a part of a URL. */
 export function smarthostError({ input }: { readonly input?: unknown }): string {
-  const hasPassword = typeof input === 'string' && /^smtps?:\/\/.*:.*@/.test(input);
-  return hasPassword
-    ? 'expected smtp://user:password@smarthost:587 with @, :, /, # and % of the password percent-encoded, or relay: { host, user, password }'
-    : 'expected { host, user, password }, or smtp://user:password@smarthost:587 or smtps://…';
-}
-
-/** A password with `/`, `?` or `#` in it would end up in the path or behind it, and the rest be taken for the host. */
-function isSmarthostUrl(text: string): boolean {
-  if (!/^smtps?:\/\/./.test(text) || !URL.canParse(text)) return false;
-  const { hostname, username, password, pathname, search, hash } = new URL(text);
-  const isDecodable = !/%(?![0-9a-f]{2})/i.test(`${username}${password}`);
-  return hostname !== '' && isDecodable && (pathname === '' || pathname === '/') && search === '' && hash === '';
+  const isSmtp = typeof input === 'string' && /^smtps?:\/\//i.test(input);
+  const encoding = ' (percent-encode @, :, / and the like in user name and password)';
+  return `expected { host, user, password }, or smtp://user:password@smarthost:587 or smtps://…${isSmtp ? encoding : ''}`;
 }
 
 /** Whether a host is this very machine, so that nobody can listen in. */

@@ -66,12 +66,12 @@ import { BOUNCE_LEASE } from '../smtp/bounces.ts';
 import { createSmtpCounters } from '../smtp/receive.ts';
 import { OPERATOR, saveOperator } from '../store/tenants.ts';
 import type { Statement } from '../store/statement.ts';
-import type { Store, Topic } from '../store/store.ts';
+import { watchFailures, type Store, type Topic } from '../store/store.ts';
 import { checkTemplates } from '../templates/engine.ts';
 import { version } from '../lib/version.ts';
 import { createWebhooks } from '../events/webhooks.ts';
-import { createMetrics } from '../http/metrics.ts';
-import { keepCertificate, readCertificate } from '../lib/certificate.ts';
+import { createMetrics, type Figure } from '../http/metrics.ts';
+import { keepCertificate, readCertificate, type CertificateKeeper } from '../lib/certificate.ts';
 import { obtainSecret } from '../store/secrets.ts';
 import { createExplain } from '../explain/explain.ts';
 import { trace } from '../explain/trace.ts';
@@ -151,8 +151,10 @@ async function start(
   const { reader, renderer } = pool;
 
   // Open the store, and what is in force in it.
-  const store = parts.store ?? (await createStore(server.database.url));
-  if (parts.store === undefined) ending.push(() => store.close());
+  const opened = parts.store ?? (await createStore(server.database.url));
+  if (parts.store === undefined) ending.push(() => opened.close());
+  let databaseErrors = 0;
+  const store = watchFailures(opened, () => databaseErrors++);
   await saveOperator(store, server.server.operator, clock.now());
   const machine = machineName();
   const projects = projectStore({ store, clock, machine });
@@ -241,21 +243,22 @@ async function start(
   const metrics = createMetrics({
     ...core,
     version: version(),
-    certificateEnds: () => certificate?.expiresAt(),
+    delivery: delivery.metrics,
+    figures: () => daemonFigures({ databaseErrors, problems: snapshot().problems, certificate }),
     tallies: [
       {
         name: 'postern_smtp_connections_total',
-        help: 'Connections to the ports of mail, and those that were one too many.',
+        help: 'Inbound SMTP connections, accepted and rejected by a limit.',
         tally: counters.connections,
       },
       {
         name: 'postern_smtp_recipients_total',
-        help: 'Recipients of mail that came in, by what was said of them.',
+        help: 'Inbound recipients by reply.',
         tally: counters.recipients,
       },
       {
         name: 'postern_auth_failures_total',
-        help: 'API keys that were shown and opened nothing, by the reason.',
+        help: 'Rejected API keys by reason, in HTTP and SMTP AUTH.',
         tally: authenticator.failures,
       },
     ],
@@ -354,7 +357,7 @@ async function start(
     return answer;
   }
 
-  function adopt(what: string, adopting: Promise<unknown>): void {
+  function adopt(what: 'domains' | 'host_key' | 'forms' | 'webhooks' | 'plans', adopting: Promise<unknown>): void {
     adopting.catch((error: unknown) => log.error(`${what}.adopt_failed`, errorFields(error)));
   }
 
@@ -427,6 +430,35 @@ async function start(
   log.info('daemon.ready', { hostname, addresses: addresses?.tcp, smtp: smtpAddresses, socket: addresses?.socket });
   const { problem: queueProblem, isStuck } = delivery;
   return { addresses, smtp: smtpAddresses, domains, store, log, queueProblem, isStuck, snapshot, reload };
+}
+
+/** What the daemon as a whole knows of itself, for Prometheus. */
+function daemonFigures({
+  databaseErrors,
+  problems,
+  certificate,
+}: {
+  readonly databaseErrors: number;
+  readonly problems: readonly string[];
+  readonly certificate: Pick<CertificateKeeper, 'expiresAt'> | undefined;
+}): Figure[] {
+  const expiry = {
+    name: 'postern_certificate_expiry_timestamp_seconds',
+    help: 'Expiry of the certificate in use, in seconds since the epoch.',
+  };
+  return [
+    {
+      name: 'postern_database_errors_total',
+      help: 'Failed reads and writes of the database.',
+      value: databaseErrors,
+    },
+    {
+      name: 'postern_configuration_problems',
+      help: 'Problems that keep a changed configuration from being applied.',
+      value: problems.length,
+    },
+    ...(certificate === undefined ? [] : [{ ...expiry, value: certificate.expiresAt() / 1000 }]),
+  ];
 }
 
 /** A visitor waits for the answer, ms. */

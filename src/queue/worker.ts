@@ -17,7 +17,7 @@ import { suspendedTenants } from '../store/tenants.ts';
 import { Bodies } from './bodies.ts';
 import { Claimer, type Claimed } from './claimer.ts';
 import { Maintenance } from './maintenance.ts';
-import { ResultWriter, type ClaimedBatch, type Withheld } from './results.ts';
+import { ResultWriter, type ClaimedBatch, type Counted, type Withheld } from './results.ts';
 import { besideRelay, isRelayed, relayTable, type OnRelayPause } from './relay.ts';
 import { Destination, WEBHOOK_RETRY_MS, type RetryOptions } from './retry.ts';
 import { createSandbox, SANDBOX } from './sandbox.ts';
@@ -47,6 +47,8 @@ export interface WorkerOptions {
   readonly onRelayPause?: OnRelayPause;
   /** Without it nothing waits for its tenant's plan. */
   readonly admission?: Admission;
+  /** Counts how tries end; nobody does unless told. */
+  readonly onCounted?: ((counted: Counted) => void) | undefined;
 }
 
 /** The longest time between two looks at the queue, ms. */
@@ -119,7 +121,7 @@ export class Worker {
       besideRelay: () => besideRelay(options.config()),
       mostUnproven: () => options.config().delivery.concurrency * UNPROVEN_PER_CONNECTION,
     });
-    const writing = { store, clock, log, owner, onFailure, wake: () => this.wake() };
+    const writing = { store, clock, log, owner, onFailure, onCounted: options.onCounted, wake: () => this.wake() };
     this.#results = new ResultWriter({
       ...writing,
       retry,

@@ -24,8 +24,6 @@ export interface Figures {
   /** 1 while the smarthost fails. */
   readonly relayFailing: number;
   readonly domains: readonly { readonly status: DomainStatus; readonly count: number }[];
-  /** Accepted by all forms since the beginning. */
-  readonly submissions: number;
 }
 
 const deliveries = reader(
@@ -44,20 +42,18 @@ const others = reader(
     paused: number;
     held: number;
     relayFailing: number;
-    submissions: number;
   }>`select
     (select min(next_due_at) from destinations where next_due_at is not null and held = 0
       and substr(name, 1, 4) <> 'whk_' and (paused_until is null or paused_until <= ${now})) as due,
     (select count(*) from destinations where paused_until > ${now} and name <> ${sql.lit(RELAY)}) as paused,
     (select count(*) from destinations where held = 1) as held,
-    (select count(*) from destinations where name = ${sql.lit(RELAY)} and failures > 0) as "relayFailing",
-    (select cast(coalesce(sum(submissions), 0) as bigint) from form_counters) as submissions`,
+    (select count(*) from destinations where name = ${sql.lit(RELAY)} and failures > 0) as "relayFailing"`,
 );
 
 /** Reads them all. */
 export async function readFigures(store: Store, now: number): Promise<Figures> {
   const [byState, byStatus, [other]] = await Promise.all([deliveries(store), domains(store), others(store, now)]);
-  const { due = null, paused = 0, held = 0, relayFailing = 0, submissions = 0 } = other ?? {};
-  const dueSince = due !== null && due <= now ? due : null;
-  return { deliveries: byState, dueSince, paused, held, relayFailing, domains: byStatus, submissions };
+  const { due = null, paused = 0, held = 0, relayFailing = 0 } = other ?? {};
+  const dueSince = relayFailing === 0 && due !== null && due <= now ? due : null;
+  return { deliveries: byState, dueSince, paused, held, relayFailing, domains: byStatus };
 }
