@@ -82,7 +82,7 @@ function addServices(program: CliCommand, services: Services): void {
     .command('serve')
     .summary('Run the daemon')
     .description(
-      'Run the daemon. Certificates are read from files (no ACME). Outbound TLS is opportunistic: MTA-STS and DANE are ' +
+      'Run the daemon. Outbound TLS is opportunistic: MTA-STS and DANE are ' +
         'not applied, and TLS reports are neither sent nor read',
     )
     .option(...CONFIG_OPTION)

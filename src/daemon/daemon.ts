@@ -72,6 +72,12 @@ import { version } from '../lib/version.ts';
 import { createWebhooks } from '../events/webhooks.ts';
 import { createMetrics } from '../http/metrics.ts';
 import { keepCertificate, readCertificate } from '../lib/certificate.ts';
+import {
+  keepAcmeCertificates,
+  type AcmeCertificateParts,
+  type AcmeCertificates,
+} from '../domains/certificates.ts';
+import { tlsModeOf } from '../config/schema-server.ts';
 import { obtainSecret } from '../store/secrets.ts';
 import { createExplain } from '../explain/explain.ts';
 import { trace } from '../explain/trace.ts';
@@ -161,11 +167,8 @@ async function start(
   function config(): ServerConfig {
     return snapshot().server;
   }
-  const tls = server.tls.mode === 'off' ? null : server.tls.files;
-  const certificate =
-    tls === null ? undefined : keepCertificate(await readCertificate(tls), { log, files: () => config().tls.files });
   const resolver = parts.resolver ?? createResolver({ servers: server.dns.servers, log });
-  const core = { store, clock, log, config, snapshot, resolver, random, wake, certificate };
+  const core = { store, clock, log, config, snapshot, resolver, random, wake };
 
   // Wire.
   function letter(mail: SystemMail): Statement[] {
@@ -184,6 +187,8 @@ async function start(
     },
   });
   await domains.adopt();
+  const certificate = await keepCertificates({ ...core, domains });
+  ending.push(() => certificate?.close() ?? Promise.resolve());
   await adoptHostKey(core, hostname);
   const hostKeys = createHostKeys(core);
   await adoptForms(core, snapshot());
@@ -241,7 +246,7 @@ async function start(
   const metrics = createMetrics({
     ...core,
     version: version(),
-    certificateEnds: () => certificate?.expiresAt(),
+    certificates: () => certificate?.states() ?? [],
     tallies: [
       {
         name: 'postern_smtp_connections_total',
@@ -289,6 +294,7 @@ async function start(
   await metrics.listen(server.server.metrics.listen);
   const shared = {
     ...core,
+    certificate,
     domains,
     limits,
     consent,
@@ -305,7 +311,7 @@ async function start(
     checkConfig: source.check,
     hostKeys,
     backups,
-    doctor: createDoctor({ ...core, queueProblem: delivery.problem, databaseFile: path }),
+    doctor: createDoctor({ ...core, certificate, queueProblem: delivery.problem, databaseFile: path }),
     explain,
     trace: (id) => trace(store, id),
     files,
@@ -427,6 +433,23 @@ async function start(
   log.info('daemon.ready', { hostname, addresses: addresses?.tcp, smtp: smtpAddresses, socket: addresses?.socket });
   const { problem: queueProblem, isStuck } = delivery;
   return { addresses, smtp: smtpAddresses, domains, store, log, queueProblem, isStuck, snapshot, reload };
+}
+
+/** The certificates of HTTPS and STARTTLS, as `tls.mode` says. Throws UserError where its files cannot be used. */
+async function keepCertificates(parts: AcmeCertificateParts): Promise<AcmeCertificates | undefined> {
+  const { server, tls } = parts.snapshot().server;
+  switch (tlsModeOf({ server, tls })) {
+    case 'acme':
+      return keepAcmeCertificates(parts);
+    case 'files': {
+      const files = () => parts.snapshot().server.tls.files;
+      if (tls.files === null) return undefined;
+      const keeper = keepCertificate(await readCertificate(tls.files), { log: parts.log, files });
+      return { ...keeper, close: () => Promise.resolve() };
+    }
+    case 'off':
+      return undefined;
+  }
 }
 
 /** A visitor waits for the answer, ms. */

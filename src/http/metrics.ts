@@ -7,6 +7,7 @@ import { monitorEventLoopDelay } from 'node:perf_hooks';
 import { Counter, Gauge, Registry } from 'prom-client';
 import type { Clock } from '../lib/clock.ts';
 import { errorFields } from '../lib/errors.ts';
+import type { CertificateState } from '../lib/certificate.ts';
 import { listenOn, parseListenAddress, type ListenAddress } from '../lib/sockets.ts';
 import type { Log } from '../lib/log.ts';
 import { Tally } from '../lib/tally.ts';
@@ -21,8 +22,8 @@ export interface MetricsParts {
   readonly version: string;
   /** What other servers count: the name of the metric, what it is about, and its counts by `outcome`. */
   readonly tallies?: readonly { readonly name: string; readonly help: string; readonly tally: Entries }[];
-  /** When the certificate ends, ms; undefined where there is none. */
-  readonly certificateEnds?: () => number | undefined;
+  /** The certificates of HTTPS and STARTTLS. */
+  readonly certificates?: () => readonly CertificateState[];
 }
 
 type Entries = Pick<Tally<string>, 'entries'>;
@@ -52,7 +53,6 @@ export function createMetrics(parts: MetricsParts): Metrics {
     const registry = new Registry();
     const { user, system } = process.cpuUsage();
     const dueSeconds = figures.dueSince === null ? 0 : (now - figures.dueSince) / 1000;
-    const certificateEnds = parts.certificateEnds?.();
     add('postern_submissions_accepted_total', 'Of all forms, ever.', figures.submissions);
     add(
       'postern_deliveries',
@@ -75,9 +75,10 @@ export function createMetrics(parts: MetricsParts): Metrics {
     lag.reset();
     add('postern_http_requests_total', 'Answered requests, by the class of their status.', labelled('class', requests));
     for (const { name, help, tally } of parts.tallies ?? []) add(name, help, labelled('outcome', tally));
-    if (certificateEnds !== undefined) {
-      add('postern_certificate_end_seconds', 'When it ends, since the epoch.', certificateEnds / 1000);
-    }
+    const ends = (parts.certificates?.() ?? []).flatMap(({ name, expiresAt }): Sample[] =>
+      expiresAt === undefined ? [] : [[{ name }, expiresAt / 1000]],
+    );
+    add('postern_tls_certificate_expiry_timestamp_seconds', 'When the certificate of a name ends.', ends);
     return registry.metrics();
 
     function add(name: string, help: string, value: number | readonly Sample[]): void {
