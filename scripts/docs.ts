@@ -1,4 +1,4 @@
-/** `npm run docs`: writes the man page, docs/cli.md and the JSON Schemas of the configuration anew, from their definitions. */
+/** `npm run docs`: writes the man page, docs/cli.md docs/log-events.md and the JSON Schemas of the configuration anew, from their definitions. */
 import { mkdir, writeFile } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
 import { createProgram } from '../src/cli/program.ts';
@@ -6,6 +6,7 @@ import { documentsOf } from '../src/cli/reference/documents.ts';
 import { treeOf } from '../src/cli/reference/tree.ts';
 import { processTerminal } from '../src/cli/terminal.ts';
 import { jsonSchemaText } from '../src/config/schema.ts';
+import { LOG_EVENTS } from '../src/lib/log-events.ts';
 
 const program = await createProgram({
   version: '',
@@ -17,6 +18,7 @@ const program = await createProgram({
 
 const documents = {
   ...documentsOf(treeOf(program)),
+  'docs/log-events.md': logEvents(),
   'config/server.schema.json': jsonSchemaText('server'),
   'config/project.schema.json': jsonSchemaText('project'),
 };
@@ -25,6 +27,20 @@ for (const [path, text] of Object.entries(documents)) {
   await mkdir(dirname(file), { recursive: true });
   await writeFile(file, text);
   console.log(`${path} written`);
+}
+
+function logEvents(): string {
+  const rows = Object.entries(LOG_EVENTS).map(([event, message]) => `| \`${event}\` | ${message} |`);
+  return [
+    '# Log events',
+    '',
+    'A line of the [log](monitoring.md#read-the-log) has the name of its event in `event` and these words in `msg`.',
+    '',
+    '| event | message |',
+    '| --- | --- |',
+    ...rows,
+    '',
+  ].join('\n');
 }
 
 function unused(): Promise<void> {

@@ -15,7 +15,7 @@ import { average, fit } from './spam-corpus/fit.ts';
 import { createRandom } from './spam-corpus/random.ts';
 
 /** Fitted one after the other, each in another order. */
-const MODELS = 3;
+const MODELS = 6;
 const FOLDS = 5;
 const FORM = {
   config: formSchema.parse({}),
@@ -27,7 +27,7 @@ const FORM = {
 
 const { values: options } = parseArgs({
   options: {
-    count: { type: 'string', default: '60000' },
+    count: { type: 'string', default: '120000' },
     seed: { type: 'string', default: '1' },
     measure: { type: 'string' },
     worst: { type: 'string', default: '0' },

@@ -11,6 +11,7 @@ import { CommandFailed } from './cli/client.ts';
 import { Interrupted, processTerminal } from './cli/terminal.ts';
 import { UserError, codeOf, errorFields, messageOf } from './lib/errors.ts';
 import { compactHeap } from './lib/gc.ts';
+import { isJournal, priorityOf } from './lib/journal.ts';
 import { version } from './lib/version.ts';
 
 interface Running {
@@ -72,6 +73,7 @@ async function run(argv: readonly string[]): Promise<number> {
 /** Runs until a signal ends it. A second signal ends at once; nothing is lost either way. */
 async function serve(start: () => Promise<Running>): Promise<void> {
   serving = true;
+  process.title = 'postern';
   const starting = start();
   await new Promise<void>((resolve, reject) => {
     starting.catch(reject);
@@ -79,6 +81,9 @@ async function serve(start: () => Promise<Running>): Promise<void> {
     // From the beginning: whatever comes before it runs is done as soon as it does.
     process.on('SIGINT', end);
     process.on('SIGTERM', end);
+    // Nothing that an operator sends by mistake ends the daemon; `bin/run` keeps SIGUSR1 from opening the debugger.
+    process.on('SIGUSR1', () => undefined);
+    process.on('SIGUSR2', () => undefined);
     process.on('SIGHUP', () => void starting.then((running) => running.reload?.()).catch(reportError));
 
     function end(): void {
@@ -91,5 +96,6 @@ async function serve(start: () => Promise<Running>): Promise<void> {
 
 function reportError(error: unknown): void {
   const words = error instanceof UserError ? messageOf(error) : (errorFields(error).stack ?? messageOf(error));
-  terminal.writeError(`postern: ${words}\n`);
+  const priority = isJournal(process.stderr.fd, process.env['JOURNAL_STREAM']) ? priorityOf('error') : '';
+  terminal.writeError(`postern: ${words}\n`.replaceAll(/^(?=.)/gm, priority));
 }

@@ -115,7 +115,7 @@ export class Authenticator {
     // In one order, so that two daemons on one database never wait for each other.
     const rows = [...this.#uses].sort(([a], [b]) => (a < b ? -1 : 1)).map(([id, at]) => ({ id, at }));
     this.#uses = new Map();
-    const parts = { store: this.#store, log: this.#log, failure: 'keys.uses_not_saved' };
+    const parts = { store: this.#store, log: this.#log, failure: 'keys.uses_not_saved' } as const;
     for (const { id, at } of await writeBehind(rows, noteKeyUse, parts)) this.#uses.set(id, this.#uses.get(id) ?? at);
   }
 

@@ -4,6 +4,7 @@
  */
 import type { Clock } from '../lib/clock.ts';
 import { errorFields } from '../lib/errors.ts';
+import type { LogEvent } from '../lib/log-events.ts';
 import type { Log } from '../lib/log.ts';
 import type { Statement } from '../store/statement.ts';
 import type { Store } from '../store/store.ts';
@@ -19,7 +20,7 @@ const BATCH = 250;
 export async function writeBehind<Row>(
   rows: readonly Row[],
   statement: (row: Row) => Statement,
-  { store, log, failure }: { readonly store: Store; readonly log: Log; readonly failure: string },
+  { store, log, failure }: { readonly store: Store; readonly log: Log; readonly failure: LogEvent },
 ): Promise<Row[]> {
   const left: Row[] = [];
   for (let i = 0; i < rows.length; i += BATCH) {

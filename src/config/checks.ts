@@ -40,6 +40,7 @@ export function checkProject(
       ...Object.entries(parts.templates).flatMap((entry) => (doubtful.has(entry[0]) ? [] : bodyErrors(...entry))),
       ...places.flatMap((place) => formErrors(place, templates)),
       ...domains.flatMap(([name, domain]) => domainErrors(name, domain)),
+      ...(accepted ? [] : domains.flatMap(([name, domain]) => wildcardErrors(name, domain))),
       ...forwardingLoops(forwardingOf(parts)).map(({ domain, key, way }) => ({
         path: ['domains', domain, 'forwarding', key],
         message: `forwarding goes round in a loop: ${way.join(' → ')}`,
@@ -166,6 +167,13 @@ function domainErrors(name: string, { forms, forwarding, default_form }: DomainC
     errors.push({ path: [...path, 'default_form'], message: `the domain has no form "${default_form}"`, suggestion });
   }
   return errors;
+}
+
+/** A * within a name is text (RFC 5321 §4.1.2), which nobody means who writes it. */
+function wildcardErrors(name: string, { forwarding }: DomainConfig): Finding[] {
+  const keys = Object.keys(forwarding).filter((key) => key.includes('*') && !key.startsWith('*@'));
+  const message = `* cannot stand for a part of an address; only "*@${name}" is a wildcard, for all addresses`;
+  return keys.map((key) => ({ path: ['domains', name, 'forwarding', key], message, key: true }));
 }
 
 function domainWarnings(name: string, { forms, forwarding }: DomainConfig, owner: string | undefined): Finding[] {

@@ -1,6 +1,7 @@
 /** What the schema complains about, in words: what was expected, what stands there, and what was probably meant. */
 import { z } from 'zod';
 import { type Finding, type Path, nearest } from './problem.ts';
+import { parseAddress, parseMailbox } from '../lib/addresses.ts';
 import { maskPasswords } from './secrets.ts';
 import { find, type YamlFile } from './yaml.ts';
 
@@ -134,10 +135,29 @@ function valueOfBadKey(path: Path, context: Context): Finding[] {
 
 function unknownKey(key: string, path: Path, schema: Schema): Finding {
   const known = knownKeys(schema, path);
+  if (key === '<<')
+    return { path: [...path, key], message: 'merge keys are not supported; write the keys out', key: true };
+  const message = `unknown key "${key}"`;
+  // A key that has another place nearby is not misspelt.
+  const misplaced = misplacedKey(key, path, schema);
+  if (misplaced !== undefined) return { path: [...path, key], message: message + misplaced, key: true };
   const suggestion = nearest(key, known);
   const others = suggestion === undefined ? `; known here: ${known.join(', ')}` : '';
-  const message = key === '<<' ? 'merge keys are not supported; write the keys out' : `unknown key "${key}"${others}`;
-  return { path: [...path, key], message, suggestion, key: true };
+  return { path: [...path, key], message: message + others, suggestion, key: true };
+}
+
+/** Whether it is one of the keys in the map around this one. */
+function misplacedKey(key: string, path: Path, schema: Schema): string | undefined {
+  const around = path.findLastIndex((_, depth) => knownKeys(schema, path.slice(0, depth)).includes(key));
+  if (around < 0) return undefined;
+  const place = path.slice(0, around).join('.');
+  return `; it belongs ${place === '' ? 'at the left margin' : `into ${place}`}: is it indented too far?`;
+}
+
+/** Whether the value stands where a name is expected, while its key is one of what each named thing holds. */
+function isOutdented(path: Path, schema: Schema): boolean {
+  const parent = schemaAt(schema, path.slice(0, -1));
+  return parent instanceof z.ZodRecord && knownKeys(schema, path).includes(String(path.at(-1)));
 }
 
 function expectation(issue: Issue): string {
@@ -206,19 +226,62 @@ function sizeOf({ origin, exact }: { origin: string; exact?: boolean }, bound: n
   return what === undefined ? `a number of ${size}` : `${what} of ${size} ${Number(bound) === 1 ? 'entry' : 'entries'}`;
 }
 
-function finding(path: Path, expected: string, { file }: Context): Finding {
+function finding(path: Path, expected: string, { schema, file }: Context): Finding {
   const { place, whole } = find(file.root, path);
   if (!whole) return { path, message: `is missing; ${expected}`, key: true };
   const written = place?.scalar === undefined ? valueAt(file.value, path) : place.scalar.value;
-  const suggestion = expected.includes('true or false') && typeof written === 'string' ? TRUTH[written] : undefined;
-  return { path, message: `${expected}, found ${shown(written)}${remedy(expected, written)}`, suggestion };
+  const cure = isOutdented(path, schema)
+    ? `is "${String(path.at(-1))}" indented too little?`
+    : remedy(path, expected, written);
+  return { path, message: `${expected}, found ${shown(written)}${cure === undefined ? '' : `; ${cure}`}` };
 }
 
-function remedy(expected: string, written: unknown): string {
-  if (written === null) return '; leave the key out, or give it a value';
-  if (typeof written === 'string' && /number/.test(expected) && /^\d+$/.test(written)) return '; remove the quotes';
-  const scalar = typeof written === 'number' || typeof written === 'boolean';
-  return scalar && expected.startsWith('expected text') ? '; put it in quotes' : '';
+/** How to write what was probably meant. */
+function remedy(path: Path, expected: string, written: unknown): string | undefined {
+  if (written === null) return 'leave the key out, or give it a value';
+  const key = path.findLast((part) => typeof part === 'string');
+  if (key === 'listen' && (typeof written === 'number' || typeof written === 'string'))
+    return listenRemedy(path, expected, String(written));
+  if (typeof written === 'number' || typeof written === 'boolean')
+    return expected.startsWith('expected text') ? 'put it in quotes' : undefined;
+  if (typeof written !== 'string') return undefined;
+  if (/number/.test(expected) && /^\d+$/.test(written)) return 'remove the quotes';
+  if (expected.includes('true or false')) return truthRemedy(written);
+  if (expected.includes('mail address')) return addressRemedy(key, expected, written);
+  return /^expected a list\b/.test(expected) ? `write ${listText(written.split(/[\s,;]+/))}` : undefined;
+}
+
+function truthRemedy(written: string): string | undefined {
+  const word = written.toLowerCase();
+  const truth = TRUTH[word] ?? word;
+  return truth === 'true' || truth === 'false' ? `write ${truth}, without quotes` : undefined;
+}
+
+/** Several addresses in one text, or one with a name before it. */
+function addressRemedy(key: string | undefined, expected: string, written: string): string | undefined {
+  const several = written.split(/[\s,;]+/).filter((part) => part !== '');
+  if (expected.includes('list') && several.length > 1 && several.every((part) => parseAddress(part) !== undefined))
+    return `write ${listText(several)}`;
+  const named = parseMailbox(written);
+  if (named === undefined || named.address === written) return undefined;
+  return `write ${named.address}${key === 'from' ? ', and the name as from_name' : ' without the name'}`;
+}
+
+/** A port alone, or one place without the brackets of the list. */
+function listenRemedy(path: Path, expected: string, written: string): string | undefined {
+  // Metrics tell about everybody's mail, so nothing suggests that the world may read them.
+  const host = path.includes('metrics') ? '127.0.0.1' : '[::]';
+  const place = /^\d{1,5}$/.test(written) ? `${host}:${written}` : written;
+  if (/^expected a list\b/.test(expected)) return `write ["${place}"]`;
+  return place === written ? undefined : `write "${place}"`;
+}
+
+/** A list in one line of YAML; what would be read as something else is quoted. */
+function listText(items: readonly string[]): string {
+  const written = items
+    .filter((item) => item !== '')
+    .map((item) => (/^[\w@./+-]+$/.test(item) ? item : JSON.stringify(item)));
+  return `[${written.join(', ')}]`;
 }
 
 function shown(value: unknown): string {

@@ -2,6 +2,7 @@
  * Reads the files of the configuration. What a project names (`html_file`, `logo`) is read relative to the project's file and
  * never from outside its own folder and the `templates` folder beside it, whatever symbolic links say.
  */
+import { isUtf8 } from 'node:buffer';
 import { constants } from 'node:fs';
 import { open, readdir, realpath, stat } from 'node:fs/promises';
 import { basename, dirname, isAbsolute, join, resolve, sep } from 'node:path';
@@ -22,6 +23,9 @@ export async function findServerFile(
   for (const place of PLACES) {
     if (await exists(place)) return place;
   }
+  const misnamed = PLACES.map((place) => place.replace(/yml$/, 'yaml'));
+  for (const place of misnamed)
+    if (await exists(place)) throw new UserError(`${place}: rename this file to server.yml`);
   throw new UserError(
     `no configuration found: neither --config nor $POSTERN_CONFIG is given, and there is no ${PLACES.join(' or ')}`,
   );
@@ -29,20 +33,49 @@ export async function findServerFile(
 
 /** Names of the project files beside this server.yml, `projects/<name>.yml` or `.yaml`, sorted; none without the folder. */
 export async function listProjects(serverFile: string): Promise<string[]> {
+  const names = await listFolder(join(dirname(serverFile), 'projects'));
+  return names.filter((name) => PROJECT_FILE.test(name)).map((name) => `projects/${name}`);
+}
+
+const PROJECT_FILE = /^[^.].*\.ya?ml$/;
+/** Whoever keeps these means them to be loaded: `shop.YML`, `shop.yml.txt`, `shop.json`. Backups of editors are not among them. */
+const MISNAMED = /^[^.].*(?:\.ya?ml\.txt|\.ya?ml|\.json)$/i;
+
+/** Files that look like projects and are not loaded, by their paths from the folder of server.yml: why. */
+export async function unloadedFiles(serverFile: string): Promise<ReadonlyMap<string, string>> {
+  const folder = dirname(serverFile);
+  const [beside, projects] = await Promise.all([listFolder(folder), listFolder(join(folder, 'projects'))]);
+  const elsewhere = beside.filter((name) => PROJECT_FILE.test(name) && name !== basename(serverFile));
+  const misnamed = projects.filter((name) => MISNAMED.test(name) && !PROJECT_FILE.test(name));
+  return new Map([
+    ...elsewhere.map((name) => [name, 'move it into the folder projects'] as const),
+    ...misnamed.map((name) => [`projects/${name}`, 'its name must end in .yml or .yaml'] as const),
+  ]);
+}
+
+/** Names in a folder, sorted; none where there is no folder. Throws UserError where it cannot be read. */
+async function listFolder(folder: string): Promise<string[]> {
   try {
-    const names = await readdir(join(dirname(serverFile), 'projects'));
-    return names
-      .filter((name) => /^[^.].*\.ya?ml$/.test(name))
-      .sort()
-      .map((name) => `projects/${name}`);
+    return (await readdir(folder)).sort();
   } catch (error) {
     if (codeOf(error) === 'ENOENT') return [];
-    throw error;
+    throw new UserError(`${folder}: ${unreadable(error, folder)}`, { cause: error });
   }
 }
 
-/** The text of a file, or why it cannot be had; `missing` where there is none. */
-export type FileText = { readonly text: string } | { readonly problem: string; readonly missing: boolean };
+/** Why a file cannot be had, in words that name it. */
+interface Unreadable {
+  readonly problem: string;
+  /** There is none. */
+  readonly missing: boolean;
+  /** The same without its name, and where in it. */
+  readonly why: string;
+  readonly line: number;
+  readonly column: number;
+}
+
+/** The text of a file, or why it cannot be had. */
+export type FileText = { readonly text: string } | Unreadable;
 
 /** Reads a whole file of UTF-8 text up to 1 MiB. */
 export function readText(path: string): Promise<FileText> {
@@ -61,21 +94,48 @@ async function readWhole(path: string, most: number, textOf: (bytes: Buffer) => 
     const file = await open(path, constants.O_RDONLY | constants.O_NONBLOCK);
     try {
       const stat = await file.stat();
-      if (!stat.isFile()) return refused(`${path} is not a file`);
-      if (stat.size > most) return refused(`${path} is larger than ${most === MAX_BYTES ? '1 MiB' : '64 KiB'}`);
-      return { text: textOf(await file.readFile()) };
+      if (!stat.isFile()) return refused(path, 'not a file');
+      if (stat.size > most) return refused(path, `larger than ${most === MAX_BYTES ? '1 MiB' : '64 KiB'}`);
+      const bytes = await file.readFile();
+      try {
+        return { text: textOf(bytes) };
+      } catch {
+        return refused(path, 'this is not UTF-8 text; save the file as UTF-8', firstInvalid(bytes));
+      }
     } finally {
       await file.close();
     }
   } catch (error) {
-    if (error instanceof TypeError) return refused(`${path} is not UTF-8 text`);
-    if (codeOf(error) === 'ENOENT') return { problem: `there is no file ${path}`, missing: true };
-    if (codeOf(error) === 'EACCES') {
-      return refused(`no permission to read ${path}: let the user of the service read it, or run as that user`);
-    }
-    if (codeOf(error) === 'ELOOP') return refused(`${path} is a symbolic link that leads to itself`);
-    return refused(`cannot read ${path}: ${messageOf(error)}`);
+    if (codeOf(error) !== 'ENOENT') return refused(path, unreadable(error, path));
+    return { ...refused(path, 'there is no such file'), problem: `there is no file ${path}`, missing: true };
   }
+}
+
+/** Why the file system refuses a file or a folder, in words. */
+function unreadable(error: unknown, path: string): string {
+  switch (codeOf(error)) {
+    case 'EACCES':
+      return `no permission to read it: let the group of the service read it (chgrp postern and chmod g+r ${path}) and enter its folders (chmod g+x)`;
+    case 'ELOOP':
+      return 'a symbolic link that leads to itself';
+    case 'ENOTDIR':
+      return 'a part of its path is not a folder';
+    default:
+      return `it cannot be read: ${messageOf(error)}`;
+  }
+}
+
+/** Line and column of the first byte that is not UTF-8. */
+function firstInvalid(bytes: Buffer): { line: number; column: number } {
+  const lines = bytes.toString('latin1').split('\n');
+  const at = lines.findIndex((line) => !isUtf8(Buffer.from(line, 'latin1')));
+  return {
+    line: at + 1,
+    column:
+      Buffer.from(lines[at] ?? '', 'latin1')
+        .toString()
+        .indexOf('\uFFFD') + 1,
+  };
 }
 
 /** The contents of the files that a project names, and why others could not be had; both by the name as written. */
@@ -106,7 +166,7 @@ async function pathWithin(projectFile: string, name: string): Promise<{ path: st
     const roots = await Promise.all(allowed.map(realOrSame));
     return roots.some((root) => path.startsWith(root + sep)) ? { path } : { problem };
   } catch (error) {
-    return { problem: codeOf(error) === 'ENOENT' ? `there is no file ${name}` : messageOf(error) };
+    return { problem: codeOf(error) === 'ENOENT' ? `there is no file ${name}` : `${name}: ${unreadable(error, name)}` };
   }
 }
 
@@ -119,8 +179,9 @@ async function exists(path: string): Promise<boolean> {
   return 'text' in result || !result.missing;
 }
 
-function refused(problem: string): FileText {
-  return { problem, missing: false };
+function refused(path: string, why: string, place?: { line: number; column: number }): Unreadable {
+  const where = place === undefined ? path : `${path}:${place.line}:${place.column}`;
+  return { problem: `${where}: ${why}`, missing: false, why, line: 1, column: 1, ...place };
 }
 
 // Reloads when a file of the configuration changes. Polls instead of asking the kernel: it works on every file system and

@@ -6,7 +6,7 @@
 import { access } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
 import { codeOf, UserError } from '../lib/errors.ts';
-import { listProjects, readBeside, readText } from './files.ts';
+import { listProjects, readBeside, readText, unloadedFiles } from './files.ts';
 import {
   glanceAtProject,
   parseProject,
@@ -97,7 +97,10 @@ export async function loadProjects(
     const result =
       'text' in read
         ? parseProject(text, shown, context)
-        : { errors: [{ file: shown, line: 1, column: 1, path: '', message: read.problem }], warnings: [] };
+        : {
+            errors: [{ file: shown, line: read.line, column: read.column, path: '', message: read.why }],
+            warnings: [],
+          };
     projects.push({ file, shown, text, files, result });
   }
   return projects;
@@ -154,6 +157,7 @@ export async function checkFolder(
       ...files.flatMap(({ result }) => result.warnings.map(formatProblem)),
       ...loopsAcross(deployable),
       ...(await ownedElsewhere(deployable, context)),
+      ...(await unloaded(serverFile)),
     ],
   };
 }
@@ -290,6 +294,21 @@ async function ownedElsewhere(files: readonly DeployableFile[], { tenant, owners
       return [locate(file, { path: ['domains', name], message, key: true })];
     }),
   );
+}
+
+/** Projects that nobody loads: their files have the wrong name or place. */
+async function unloaded(serverFile: string): Promise<string[]> {
+  const found = [...(await unloadedFiles(serverFile))];
+  const warnings = await Promise.all(
+    found.map(async ([file, why]) => {
+      const shown = join(dirname(serverFile), file);
+      const read = await readText(shown);
+      // Other YAML may lie beside server.yml.
+      const isProject = 'text' in read && glanceAtProject(read.text).slug !== undefined;
+      return isProject ? [`${shown}: this project is not loaded: ${why}`] : [];
+    }),
+  );
+  return warnings.flat();
 }
 
 function locate({ text, shown }: DeployableFile, finding: Finding): string {

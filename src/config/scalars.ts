@@ -136,10 +136,15 @@ export const origin = normal((text) => {
 }, 'expected an origin such as https://www.example.com, without a path');
 
 /** A smarthost with the credentials that it wants. */
-export const smarthost = z.url({
-  protocol: /^smtps?$/,
-  error: 'expected smtp://user:password@smarthost:587 or smtps://…',
-});
+export const smarthost = z
+  .url({ protocol: /^smtps?$/, error: relayExpected })
+  .regex(/^smtps?:\/\/([^@/?#]*@)?[^@/?#]+\/?$/i, { error: relayExpected });
+
+function relayExpected({ input }: { readonly input?: unknown }): string {
+  const isSmtp = typeof input === 'string' && /^smtps?:\/\//i.test(input);
+  const encoding = ' (percent-encode @, :, / and the like in user name and password)';
+  return `expected smtp://user:password@smarthost:587 or smtps://…${isSmtp ? encoding : ''}`;
+}
 
 export const databaseUrl = (() => {
   const error = 'expected sqlite:/path/to/file.db or postgres://…';

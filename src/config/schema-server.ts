@@ -81,7 +81,10 @@ const tls = z
       )
       .meta({ restart: true }),
     acme: section('Certificates by ACME (RFC 8555), for HTTPS and STARTTLS.', {
-      email: is.address.nullable().default(null).describe('Contact address for the certificate authority. null: server.operator.'),
+      email: is.address
+        .nullable()
+        .default(null)
+        .describe('Contact address for the certificate authority. null: server.operator.'),
       directory: is.webUrl
         .default('https://acme-v02.api.letsencrypt.org/directory')
         .describe('ACME directory of the certificate authority.'),
@@ -387,7 +390,10 @@ const PRIVATE_NAME =
   /^[^.]+$|(^|\.)(localhost|localdomain|test|example|example\.(com|net|org)|invalid|internal|intranet|private|corp|home|lan|local|home\.arpa|onion|alt)$/;
 
 /** `tls.mode`, where it is not set the default for the host name. */
-export function tlsModeOf({ server, tls }: Pick<Addressing, 'tls'> & { readonly server: { hostname: string } }): TlsMode {
+export function tlsModeOf({
+  server,
+  tls,
+}: Pick<Addressing, 'tls'> & { readonly server: { hostname: string } }): TlsMode {
   return tls.mode ?? (PRIVATE_NAME.test(server.hostname) ? 'off' : 'acme');
 }
 
@@ -401,7 +407,9 @@ export function parseHttpListen(text: string): { readonly address: string; reado
 
 /** What is listened on: without a certificate, TLS is spoken nowhere. */
 export function httpPlaces({ server, tls }: Addressing): ReturnType<typeof parseHttpListen>[] {
-  return server.http.listen.map(parseHttpListen).filter(({ secure }) => !secure || tlsModeOf({ server, tls }) !== 'off');
+  return server.http.listen
+    .map(parseHttpListen)
+    .filter(({ secure }) => !secure || tlsModeOf({ server, tls }) !== 'off');
 }
 
 /** `https://mail.example.net`, without a slash at its end: `base_url`, else the host name, by TLS where port 443 speaks it. */

@@ -37,7 +37,7 @@ const spamProtection = z.strictObject({
   level: choice(
     ['normal', 'strict'],
     'normal',
-    'Spam threshold: normal blocks what is spam with a probability of 79 %, strict of 50 %. strict also refuses requests that show no page (no Origin, Referer or Sec-Fetch-Site header), unless they have an API key.',
+    'Spam threshold: normal blocks what is spam with a probability of 79 %, strict of 60 %. strict also refuses requests that show no page (no Origin, Referer or Sec-Fetch-Site header), unless they have an API key.',
   ),
   honeypot: is
     .text(100)

@@ -25,8 +25,10 @@ export interface Snapshot {
   readonly unavailable: ReadonlyMap<string, string>;
   /** Tenants of whom a project is out of service: what it holds may not even have a name that can be read. */
   readonly unread: ReadonlySet<string>;
-  /** What the last reload refused or put off, in the words that the operator reads. */
+  /** What the last reload refused, in the words that the operator reads. */
   readonly problems: readonly string[];
+  /** Keys of server.yml whose new values take effect after a restart. */
+  readonly waiting: readonly string[];
 }
 
 export interface Domain {
@@ -36,7 +38,7 @@ export interface Domain {
   readonly forms: ReadonlyMap<string, Form>;
 }
 
-export interface SnapshotParts extends Partial<Pick<Snapshot, 'problems' | 'unavailable' | 'unread'>> {
+export interface SnapshotParts extends Partial<Pick<Snapshot, 'problems' | 'unavailable' | 'unread' | 'waiting'>> {
   readonly server: ServerConfig;
   /** Where two claim the same and neither owns it, the first has it. */
   readonly projects: readonly Project[];
@@ -46,7 +48,8 @@ export interface SnapshotParts extends Partial<Pick<Snapshot, 'problems' | 'unav
 
 /** Puts the parts together and freezes all of it. */
 export function buildSnapshot(parts: SnapshotParts): Snapshot {
-  const { server, projects, owners = new Map(), problems = [], unavailable = new Map(), unread = new Set() } = parts;
+  const { server, projects, owners = new Map(), unavailable = new Map(), unread = new Set() } = parts;
+  const { problems = [], waiting = [] } = parts;
   const claims = new Map<string, Domain>();
   const domains = new Map<string, Domain>();
   const collections = new Map<string, Collection>();
@@ -75,6 +78,7 @@ export function buildSnapshot(parts: SnapshotParts): Snapshot {
     unavailable: freezeMap(unavailable),
     unread,
     problems: Object.freeze([...problems]),
+    waiting: Object.freeze([...waiting]),
   });
 }
 

@@ -89,8 +89,13 @@ export type FileChange = Pick<Change, 'op' | 'path'> & { readonly file: string }
 
 export type Reload =
   | { readonly kind: 'unchanged' }
-  /** Something new is in force; `problems` may say what of it is not. */
-  | { readonly kind: 'applied'; readonly changes: readonly FileChange[]; readonly problems: readonly string[] }
+  /** Something new is in force or waits for a restart; `problems` may say what of it is not. */
+  | {
+      readonly kind: 'applied';
+      readonly changes: readonly FileChange[];
+      readonly waiting: readonly string[];
+      readonly problems: readonly string[];
+    }
   /** Nothing new is in force. */
   | { readonly kind: 'refused'; readonly problems: readonly string[] };
 
@@ -111,9 +116,11 @@ type Listener = (snapshot: Snapshot, before: Snapshot) => void;
 
 interface ServerState {
   readonly server: ServerConfig;
+  /** Why nothing of server.yml was taken over; empty where it was. */
   readonly problems: readonly string[];
   readonly warnings: readonly string[];
-  readonly refused: boolean;
+  /** Keys that wait for a restart. */
+  readonly waiting: readonly string[];
 }
 
 interface State {
@@ -135,14 +142,14 @@ export async function createConfigSource(options: ConfigSourceOptions): Promise<
   const { log, file } = options;
   const listeners: Listener[] = [];
   const turns = new Turns();
-  const first = await load(options, { server: options.server, problems: [], warnings: [], refused: false }, []);
+  const first = await load(options, { server: options.server, problems: [], warnings: [], waiting: [] }, []);
   let state: State = first;
   report(first);
   return {
     current: () => state.snapshot,
     reload,
     refresh,
-    check: () => checkConfig(file, options.reading, contextOf(options, state.inForce)),
+    check,
     onChange: (listener) => void listeners.push(listener),
   };
 
@@ -155,6 +162,13 @@ export async function createConfigSource(options: ConfigSourceOptions): Promise<
         return { kind: 'refused', problems: [`the configuration cannot be read: ${messageOf(error)}`] } as const;
       }
     });
+  }
+
+  async function check(): Promise<ConfigReport> {
+    const found = await checkConfig(file, options.reading, contextOf(options, state.inForce));
+    const { waiting } = await readServer(options, state.server.server);
+    const warnings = waiting.map((key) => `${file}: ${key}: the new value takes effect after a restart`);
+    return { ...found, warnings: [...found.warnings, ...warnings] };
   }
 
   function refresh(): Promise<void> {
@@ -183,16 +197,17 @@ export async function createConfigSource(options: ConfigSourceOptions): Promise<
         changesIn(path, writtenOf(before, slug), writtenOf(after, slug)),
       ),
     ];
-    const { problems } = after.snapshot;
-    const sameProblems = JSON.stringify(problems) === JSON.stringify(before.snapshot.problems);
+    const { problems, waiting } = after.snapshot;
+    const isSame =
+      JSON.stringify([problems, waiting]) === JSON.stringify([before.snapshot.problems, before.snapshot.waiting]);
     state = after;
     if (changes.length > 0 || changedProjects(before, after).length > 0) notify(after.snapshot, before.snapshot);
-    const isRefused = after.server.refused || after.refused.length > 0;
-    if (changes.length === 0 && sameProblems && !isRefused) return { kind: 'unchanged' };
+    const isRefused = after.server.problems.length > 0 || after.refused.length > 0;
+    if (changes.length === 0 && isSame && !isRefused) return { kind: 'unchanged' };
     report(after);
     if (changes.length === 0 && isRefused) return { kind: 'refused', problems };
     log.info('config.applied', { changes: changes.map(({ op, file: at, path }) => `${at}: ${op} ${path}`) });
-    return { kind: 'applied', changes, problems };
+    return { kind: 'applied', changes, waiting, problems };
   }
 
   function writtenOf({ inForce }: State, slug: string): unknown {
@@ -202,6 +217,7 @@ export async function createConfigSource(options: ConfigSourceOptions): Promise<
 
   function report({ server, warnings, snapshot }: Loaded): void {
     for (const warning of [...server.warnings, ...warnings]) log.warn('config.warning', { warning });
+    if (snapshot.waiting.length > 0) log.warn('config.restart_needed', { keys: snapshot.waiting });
     for (const problem of snapshot.problems) log.error('config.problem', { problem });
   }
 
@@ -283,8 +299,7 @@ async function readServer({ file, reading }: ConfigSourceOptions, running: Serve
     const result = await loadServer(file, reading.secrets);
     if (!('ok' in result)) return refuse(result.errors.map(formatProblem));
     const { server, waiting } = applicable(running, result.ok);
-    const problems = waiting.map((key) => `${file}: ${key}: the new value takes effect after a restart`);
-    return { server, problems, warnings: result.warnings.map(formatProblem), refused: false };
+    return { server, waiting, problems: [], warnings: result.warnings.map(formatProblem) };
   } catch (error) {
     if (error instanceof UserError) return refuse([error.message]);
     throw error;
@@ -292,7 +307,7 @@ async function readServer({ file, reading }: ConfigSourceOptions, running: Serve
 
   function refuse(errors: readonly string[]): ServerState {
     const problems = [`${file}: the running configuration stays in force`, ...errors];
-    return { server: running, problems, warnings: [], refused: true };
+    return { server: running, problems, warnings: [], waiting: [] };
   }
 }
 
@@ -333,6 +348,7 @@ async function stateOf(
         ...refusals.flatMap((one) => problemsOf(one, one.project)),
         ...inForce.flatMap(({ problems }) => problems),
       ],
+      waiting: server.waiting,
     }),
   };
 }

@@ -79,7 +79,10 @@ export function readYaml(text: string, name: string): YamlFile {
 
 function syntaxErrors(document: Document.Parsed, text: string): { offset: number; message: string }[] {
   const lines = new Set<number>();
-  const errors = [...document.errors, ...document.warnings].sort((a, b) => a.pos[0] - b.pos[0]);
+  const sorted = [...document.errors, ...document.warnings].sort((a, b) => a.pos[0] - b.pos[0]);
+  // What follows a wrong indentation is read at the wrong level, so that errors there need not be any.
+  const first = sorted.findIndex((error) => INDENTATION.has(error.code) || continued(error, text) !== undefined);
+  const errors = first < 0 ? sorted : sorted.slice(0, first + 1);
   // One slip makes several errors of the parser; the first of each line says it.
   return errors.flatMap((error) => {
     const start = text.lastIndexOf('\n', error.pos[0] - 1);
@@ -90,6 +93,19 @@ function syntaxErrors(document: Document.Parsed, text: string): { offset: number
     const quote = isQuote ? openQuote(document, error.pos[0]) : undefined;
     return quote === undefined ? explainSyntax(error, text) : { offset: quote, message: 'this quote is never closed' };
   });
+}
+
+const INDENTATION: ReadonlySet<string> = new Set(['TAB_AS_INDENT', 'BAD_INDENT']);
+
+/** Where the line begins that its indentation makes a part of what stands above, though it is a value of its own. */
+function continued({ code, pos: [offset] }: YAMLParseError | YAMLWarning, text: string): number | undefined {
+  if (code !== 'BLOCK_AS_IMPLICIT_KEY') return undefined;
+  const end = text.indexOf('\n', offset);
+  const isWholeLine = text.charAt(offset - 1) === '\n';
+  // Two keys on one line are another mistake.
+  if (!isWholeLine && (end < 0 || /:\s/.test(text.slice(offset, end)))) return undefined;
+  const start = isWholeLine ? offset : end + 1;
+  return start + (/^ */.exec(text.slice(start))?.[0].length ?? 0);
 }
 
 /** Where the quoted text begins that was still open at `offset`. */
@@ -140,6 +156,8 @@ function explainSyntax(error: YAMLParseError | YAMLWarning, text: string): { off
   const [offset] = error.pos;
   const start = text.lastIndexOf('\n', offset - 1) + 1;
   const line = /^[^\n]*/.exec(text.slice(start))?.[0] ?? '';
+  const next = continued(error, text);
+  if (next !== undefined) return { offset: next, message: 'the indentation makes this line a part of the value above' };
   const starred = /^\s*\*\S*@\S+:/.exec(line);
   if (starred !== null) {
     const key = starred[0].trim().slice(0, -1);

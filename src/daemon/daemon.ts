@@ -66,17 +66,13 @@ import { BOUNCE_LEASE } from '../smtp/bounces.ts';
 import { createSmtpCounters } from '../smtp/receive.ts';
 import { OPERATOR, saveOperator } from '../store/tenants.ts';
 import type { Statement } from '../store/statement.ts';
-import type { Store, Topic } from '../store/store.ts';
+import { watchFailures, type Store, type Topic } from '../store/store.ts';
 import { checkTemplates } from '../templates/engine.ts';
 import { version } from '../lib/version.ts';
 import { createWebhooks } from '../events/webhooks.ts';
-import { createMetrics } from '../http/metrics.ts';
-import { keepCertificate, readCertificate } from '../lib/certificate.ts';
-import {
-  keepAcmeCertificates,
-  type AcmeCertificateParts,
-  type AcmeCertificates,
-} from '../domains/certificates.ts';
+import { createMetrics, type Figure } from '../http/metrics.ts';
+import { keepCertificate, readCertificate, type CertificateKeeper } from '../lib/certificate.ts';
+import { keepAcmeCertificates, type AcmeCertificateParts, type AcmeCertificates } from '../domains/certificates.ts';
 import { tlsModeOf } from '../config/schema-server.ts';
 import { obtainSecret } from '../store/secrets.ts';
 import { createExplain } from '../explain/explain.ts';
@@ -157,8 +153,10 @@ async function start(
   const { reader, renderer } = pool;
 
   // Open the store, and what is in force in it.
-  const store = parts.store ?? (await createStore(server.database.url));
-  if (parts.store === undefined) ending.push(() => store.close());
+  const opened = parts.store ?? (await createStore(server.database.url));
+  if (parts.store === undefined) ending.push(() => opened.close());
+  let databaseErrors = 0;
+  const store = watchFailures(opened, () => databaseErrors++);
   await saveOperator(store, server.server.operator, clock.now());
   const machine = machineName();
   const projects = projectStore({ store, clock, machine });
@@ -246,21 +244,22 @@ async function start(
   const metrics = createMetrics({
     ...core,
     version: version(),
-    certificates: () => certificate?.states() ?? [],
+    delivery: delivery.metrics,
+    figures: () => daemonFigures({ databaseErrors, problems: snapshot().problems, certificate }),
     tallies: [
       {
         name: 'postern_smtp_connections_total',
-        help: 'Connections to the ports of mail, and those that were one too many.',
+        help: 'Inbound SMTP connections, accepted and rejected by a limit.',
         tally: counters.connections,
       },
       {
         name: 'postern_smtp_recipients_total',
-        help: 'Recipients of mail that came in, by what was said of them.',
+        help: 'Inbound recipients by reply.',
         tally: counters.recipients,
       },
       {
         name: 'postern_auth_failures_total',
-        help: 'API keys that were shown and opened nothing, by the reason.',
+        help: 'Rejected API keys by reason, in HTTP and SMTP AUTH.',
         tally: authenticator.failures,
       },
     ],
@@ -360,7 +359,7 @@ async function start(
     return answer;
   }
 
-  function adopt(what: string, adopting: Promise<unknown>): void {
+  function adopt(what: 'domains' | 'host_key' | 'forms' | 'webhooks' | 'plans', adopting: Promise<unknown>): void {
     adopting.catch((error: unknown) => log.error(`${what}.adopt_failed`, errorFields(error)));
   }
 
@@ -442,14 +441,45 @@ async function keepCertificates(parts: AcmeCertificateParts): Promise<AcmeCertif
     case 'acme':
       return keepAcmeCertificates(parts);
     case 'files': {
-      const files = () => parts.snapshot().server.tls.files;
       if (tls.files === null) return undefined;
-      const keeper = keepCertificate(await readCertificate(tls.files), { log: parts.log, files });
+      const current = { log: parts.log, files: () => parts.snapshot().server.tls.files };
+      const keeper = keepCertificate(await readCertificate(tls.files), current);
       return { ...keeper, close: () => Promise.resolve() };
     }
     case 'off':
       return undefined;
   }
+}
+
+/** What the daemon as a whole knows of itself, for Prometheus. */
+function daemonFigures({
+  databaseErrors,
+  problems,
+  certificate,
+}: {
+  readonly databaseErrors: number;
+  readonly problems: readonly string[];
+  readonly certificate: Pick<CertificateKeeper, 'states'> | undefined;
+}): Figure[] {
+  return [
+    {
+      name: 'postern_database_errors_total',
+      help: 'Failed reads and writes of the database.',
+      value: databaseErrors,
+    },
+    {
+      name: 'postern_configuration_problems',
+      help: 'Problems that keep a changed configuration from being applied.',
+      value: problems.length,
+    },
+    {
+      name: 'postern_tls_certificate_expiry_timestamp_seconds',
+      help: 'Expiry of the certificate of a host name, in seconds since the epoch.',
+      value: (certificate?.states() ?? []).flatMap(({ name, expiresAt }) =>
+        expiresAt === undefined ? [] : [[{ name }, expiresAt / 1000] as const],
+      ),
+    },
+  ];
 }
 
 /** A visitor waits for the answer, ms. */

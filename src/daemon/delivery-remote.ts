@@ -2,12 +2,13 @@
 import { once } from 'node:events';
 import { MessageChannel, Worker as Thread } from 'node:worker_threads';
 import { TurnBatch } from '../lib/batch.ts';
+import { createDeliveryMetrics } from './delivery-metrics.ts';
 import { startDelivery, type Delivery, type DeliveryParts, type FromDelivery, type ToDelivery } from './delivery.ts';
 
 /** A thread that has been silent for so long is stuck, ms. */
 const SILENT_MS = 15_000;
 
-export interface OpenDelivery extends Omit<DeliveryParts, 'random'> {
+export interface OpenDelivery extends Omit<DeliveryParts, 'random' | 'metrics'> {
   /** What the test holds. */
   readonly parts: Partial<Pick<DeliveryParts, 'clock' | 'resolver' | 'random' | 'pool'>>;
 }
@@ -20,12 +21,14 @@ export async function openDelivery({ parts, ...here }: OpenDelivery): Promise<De
       configure() {},
       setListening() {},
       problem: () => undefined,
+      metrics: () => Promise.resolve([]),
       isStuck: () => false,
       stop: () => Promise.resolve(),
     };
   }
   if (parts.clock === undefined && parts.resolver === undefined) return startDeliveryThread(here);
-  return startDelivery({ ...here, random: parts.random ?? Math.random, pool: parts.pool });
+  const metrics = createDeliveryMetrics();
+  return startDelivery({ ...here, random: parts.random ?? Math.random, pool: parts.pool, metrics });
 }
 
 /** Starts the delivery thread. Where it ends by itself the process does, too: systemd starts it again, the queue goes on. */
@@ -44,7 +47,7 @@ async function startDeliveryThread({
   thread.once('error', (error) => {
     throw error;
   });
-  let state: FromDelivery = { problem: undefined, isStuck: false };
+  let state: FromDelivery = { problem: undefined, isStuck: false, metrics: [] };
   await once(port1, 'message');
   let heardAt = clock.monotonic();
   port1.on('message', (message: FromDelivery) => {
@@ -68,6 +71,7 @@ async function startDeliveryThread({
     configure: (next) => tell({ kind: 'configure', server: next }),
     setListening: (listening) => tell({ kind: 'listening', listening }),
     problem: () => (isSilent() ? 'the delivery thread is silent' : state.problem),
+    metrics: () => Promise.resolve(state.metrics),
     isStuck: () => state.isStuck || isSilent(),
     async stop(graceMs) {
       const ended = once(thread, 'exit');

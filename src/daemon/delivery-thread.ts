@@ -2,19 +2,21 @@
 import { workerData, type MessagePort } from 'node:worker_threads';
 import type { ServerConfig } from '../config/schema.ts';
 import { startDelivery, BEAT_MS, type FromDelivery, type ToDelivery } from './delivery.ts';
+import { createDeliveryMetrics } from './delivery-metrics.ts';
 import { createResolver } from '../dns/resolver.ts';
 import { systemClock } from '../lib/clock.ts';
 import { compactHeap } from '../lib/gc.ts';
 import { createLog } from '../lib/log.ts';
 import { connectStore } from '../store/database.ts';
-import type { StoreHandle } from '../store/store.ts';
+import { watchFailures, type StoreHandle } from '../store/store.ts';
 
 const { port, handle, server } = workerData as { port: MessagePort; handle: StoreHandle; server: ServerConfig };
 
 const log = createLog(server.log);
-const store = connectStore(handle);
+const metrics = createDeliveryMetrics();
+const store = watchFailures(connectStore(handle), metrics.databaseFailed);
 const resolver = createResolver({ servers: server.dns.servers, log });
-const parts = { store, clock: systemClock, log, resolver, random: Math.random, server, env: process.env };
+const parts = { store, clock: systemClock, log, resolver, random: Math.random, server, env: process.env, metrics };
 const delivery = await startDelivery(parts);
 
 port.on('message', (message: ToDelivery) => {
@@ -35,7 +37,8 @@ compactHeap();
 
 async function beat(): Promise<void> {
   while (!stopping.signal.aborted) {
-    const state: FromDelivery = { problem: delivery.problem(), isStuck: delivery.isStuck() };
+    const reading = await metrics.read();
+    const state: FromDelivery = { problem: delivery.problem(), isStuck: delivery.isStuck(), metrics: reading };
     port.postMessage(state);
     await systemClock.sleep(BEAT_MS, stopping.signal);
   }

@@ -20,6 +20,7 @@ import type { SigningContext } from '../mail/dkim.ts';
 import { createSmtpClient } from '../smtp-client/client.ts';
 import type { Random, Source } from '../queue/transport.ts';
 import type { LoopbackAddress, LoopbackSmtp } from '../smtp-client/route.ts';
+import type { DeliveryMetrics } from './delivery-metrics.ts';
 import { createProcessPool, type ProcessPool } from './process-pool.ts';
 import { createSystemSource, systemMail } from '../queue/system-mail.ts';
 import { Worker } from '../queue/worker.ts';
@@ -35,6 +36,7 @@ import type { Store } from '../store/store.ts';
 import type { MessageKind } from '../store/tables.ts';
 import { createTransactionalSource } from '../transactional/source.ts';
 import { createHttpDoor, type HttpDoor } from '../dns/guarded-fetch.ts';
+import type { Reading } from '../http/metrics.ts';
 import { version } from '../lib/version.ts';
 import { findProject } from '../store/projects.ts';
 import { findTenant } from '../store/tenants.ts';
@@ -49,6 +51,7 @@ export interface DeliveryParts {
   readonly server: ServerConfig;
   /** Where the configuration's references to variables lead. */
   readonly env: Readonly<Record<string, string | undefined>>;
+  readonly metrics: DeliveryMetrics;
   /** Of its own unless told. */
   readonly pool?: ProcessPool | undefined;
 }
@@ -69,6 +72,8 @@ export interface Delivery {
   setListening(listening: Listening): void;
   /** What keeps the queue from moving, in words; undefined while it moves. */
   problem(): string | undefined;
+  /** What it has counted; the thread's are two seconds old at most. */
+  metrics(): Promise<Reading>;
   /** Whether it has stopped looking at all, so that only a new start helps; what it tries in vain may still mend itself. */
   isStuck(): boolean;
   /** Claims nothing more, finishes what is in flight for at most `graceMs`, gives the rest back. */
@@ -80,7 +85,7 @@ const STUCK_MS = 30_000;
 
 /** Starts to deliver what is queued. */
 export async function startDelivery(parts: DeliveryParts): Promise<Delivery> {
-  const { store, clock, log, resolver, random } = parts;
+  const { store, clock, log, resolver, random, metrics } = parts;
   let { server } = parts;
   let listening: Listening | undefined;
   function config(): ServerConfig {
@@ -98,6 +103,7 @@ export async function startDelivery(parts: DeliveryParts): Promise<Delivery> {
     random,
     ownAddresses: (ip) => config().server.public_ips.includes(ip),
     loopback: loopbackSmtp({ store, config, place: () => listening?.smtp }),
+    onTransaction: metrics.transaction,
   });
   const webhooks = createWebhookTransport({
     store,
@@ -124,6 +130,7 @@ export async function startDelivery(parts: DeliveryParts): Promise<Delivery> {
       const alert = await policyAlertFor(failure, { store, config });
       return { unit: [...unit, ...alert, ...noteFailedNotification(failure)], data };
     },
+    onCounted: metrics.counted,
     admission: {
       place: (deliveries) => placeDeliveries(deliveries, { store, clock, config: config() }),
     },
@@ -144,6 +151,7 @@ export async function startDelivery(parts: DeliveryParts): Promise<Delivery> {
       const idle = clock.monotonic() - triedAt;
       return idle > STUCK_MS ? `the queue was last looked at ${Math.round(idle / 1000)} s ago` : undefined;
     },
+    metrics: metrics.read,
     isStuck: () => clock.monotonic() - worker.progress().triedAt > STUCK_MS,
     async stop(graceMs) {
       await worker.stop(graceMs);
@@ -223,6 +231,7 @@ export type ToDelivery =
 export interface FromDelivery {
   readonly problem: string | undefined;
   readonly isStuck: boolean;
+  readonly metrics: Reading;
 }
 
 /** How often the thread says how it is, ms. */

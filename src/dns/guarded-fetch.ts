@@ -102,7 +102,12 @@ export function createHttpDoor(options: HttpDoorOptions): HttpDoor {
 
   async function send(way: Extract<Way, { kind: 'open' }>, request: HttpRequest, signal: AbortSignal) {
     const { url, addresses } = way;
-    const connect = buildConnector({ lookup: pinned(addresses), timeout: connectMs, allowH2: false, ...(ca === undefined ? {} : { ca }) });
+    const connect = buildConnector({
+      lookup: pinned(addresses),
+      timeout: connectMs,
+      allowH2: false,
+      ...(ca === undefined ? {} : { ca }),
+    });
     const client = new Client(url.origin, { connect, maxHeaderSize: 16 * 1024 });
     try {
       const { statusCode, headers, body } = await client.request({

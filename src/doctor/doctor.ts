@@ -138,7 +138,8 @@ export async function checkCertificate({ server, tls }: ServerConfig, clock: Clo
 export function checkObtained({ name, expiresAt, failure }: CertificateState, clock: Clock): Result {
   const retry =
     failure && `Correct the cause. The next try is at ${isoTime(failure.nextAt).slice(0, 16).replace('T', ' ')} UTC.`;
-  const why = failure && `the try at ${isoTime(failure.at).slice(0, 16).replace('T', ' ')} UTC failed: ${failure.reason}`;
+  const why =
+    failure && `the try at ${isoTime(failure.at).slice(0, 16).replace('T', ' ')} UTC failed: ${failure.reason}`;
   const left = expiresAt === undefined ? 0 : expiresAt - clock.now();
   if (expiresAt === undefined || left <= 0) {
     const shown = expiresAt === undefined ? 'a self-signed certificate is used' : 'the certificate has expired';

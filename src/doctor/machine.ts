@@ -106,14 +106,14 @@ export async function checkDomains({ store, snapshot }: Machine): Promise<Result
   return { status: broken.length === 0 ? 'ok' : 'warning', found, advice };
 }
 
-/** What a reload refused or put off, and what the limits contradict. */
+/** What a reload refused or put off, and what the limits contradict. The first line about a file says what is in force. */
 export function checkConfiguration({ snapshot }: Machine): Results {
-  const { problems, server } = snapshot();
+  const { problems, waiting, server } = snapshot();
   const doubts = checkServer(server).map(({ path, message }) => `${path.join('.')} ${message}`);
   const where = 'postern config check names file and line.';
   const results = [
-    ...problems.map((found) => ({ found, advice: `The last good configuration is in force. ${where}` })),
-    ...doubts.map((found) => ({ found, advice: where })),
+    ...[...problems, ...doubts].map((found) => ({ found, advice: where })),
+    ...waiting.map((key) => ({ found: `the new value of ${key} waits`, advice: 'Restart the daemon.' })),
   ].map((words): Result => ({ status: 'warning', ...words }));
   return results.length > 0 ? results : { status: 'ok', found: 'is in force' };
 }

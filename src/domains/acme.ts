@@ -241,7 +241,9 @@ function jwkOf(key: KeyObject): object {
 }
 
 function thumbprint(key: KeyObject): string {
-  return createHash('sha256').update(JSON.stringify(jwkOf(key))).digest('base64url');
+  return createHash('sha256')
+    .update(JSON.stringify(jwkOf(key)))
+    .digest('base64url');
 }
 
 function headerOf({ headers }: Answered, name: string): string {

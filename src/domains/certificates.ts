@@ -15,7 +15,13 @@ import { createHttpDoor } from '../dns/guarded-fetch.ts';
 import { checkPolicyHost } from '../dns/mta-sts.ts';
 import { ownAddresses } from '../dns/networks.ts';
 import type { Resolver } from '../dns/resolver.ts';
-import { MIN_TLS, readPem, type Certificate, type CertificateKeeper, type CertificateState } from '../lib/certificate.ts';
+import {
+  MIN_TLS,
+  readPem,
+  type Certificate,
+  type CertificateKeeper,
+  type CertificateState,
+} from '../lib/certificate.ts';
 import { isoTime, type Clock } from '../lib/clock.ts';
 import { errorFields, messageOf } from '../lib/errors.ts';
 import type { Log } from '../lib/log.ts';
@@ -108,8 +114,8 @@ export async function keepAcmeCertificates(parts: AcmeCertificateParts): Promise
     const rows = new Map((await allCertificates(store)).map((row) => [row.name, row]));
     for (const name of shown.keys()) if (!names.includes(name)) shown.delete(name);
     for (const name of names) {
-      const { obtained_at: obtainedAt } = rows.get(name) ?? {};
-      if (obtainedAt != null && shown.get(name)?.obtainedAt !== obtainedAt) await show(name);
+      const obtainedAt = rows.get(name)?.obtained_at ?? undefined;
+      if (obtainedAt !== undefined && shown.get(name)?.obtainedAt !== obtainedAt) await show(name);
     }
     const next = shown.get(config().server.hostname)?.certificate ?? selfSigned;
     if (next !== current) {
@@ -126,11 +132,11 @@ export async function keepAcmeCertificates(parts: AcmeCertificateParts): Promise
 
   async function show(name: string): Promise<void> {
     const row = await findCertificate(store, name);
-    if (row?.certificate == null || row.private_key === null || row.obtained_at === null) return;
-    const certificate = { cert: row.certificate, key: row.private_key };
-    const context = createSecureContext({ ...certificate, minVersion: MIN_TLS });
-    shown.set(name, { certificate, context, obtainedAt: row.obtained_at });
-    log.info('tls.certificate_shown', { name, until: isoTime(row.expires_at ?? 0) });
+    const { certificate: cert, private_key: key, obtained_at: obtainedAt, expires_at: until } = row ?? ABSENT;
+    if (cert === null || key === null || obtainedAt === null || until === null) return;
+    const context = createSecureContext({ cert, key, minVersion: MIN_TLS });
+    shown.set(name, { certificate: { cert, key }, context, obtainedAt });
+    log.info('tls.certificate_shown', { name, until: isoTime(until) });
   }
 
   async function look(): Promise<void> {
@@ -157,7 +163,7 @@ export async function keepAcmeCertificates(parts: AcmeCertificateParts): Promise
     const next = now + (BACK_OFF_MS[Math.min(failures, BACK_OFF_MS.length - 1)] ?? DAY) * (0.9 + 0.2 * random());
     const claim = { name, was: next_at, directory, now, next: Math.round(next) };
     const [claimed] = await store.write([
-      claimCertificate({ ...claim, reason: 'The daemon ended during the try.' }),
+      claimCertificate({ ...claim, reason: 'The try has not ended, or its daemon has.' }),
       forgetChallenges({ before: now - HOUR }),
       forgetCertificates({ before: now - 30 * DAY }),
     ]);
@@ -206,10 +212,8 @@ export async function keepAcmeCertificates(parts: AcmeCertificateParts): Promise
     const isPrivate = (await createHttpDoor({ ...door, allowPrivate: () => false }).objection(directory)) !== undefined;
     const http = createHttpDoor({ ...door, allowPrivate: () => isPrivate });
     const account = await obtainAccount(store, directory, { privateKey: newKey, now: clock.now() });
-    const client = new AcmeClient({
-      ...{ http, clock, directory, accountKey: account.private_key },
-      signal: stop.signal,
-    });
+    const { private_key: accountKey } = account;
+    const client = new AcmeClient({ http, clock, directory, accountKey, signal: stop.signal });
     try {
       const url = await client.useAccount(account.url, { email, external });
       if (account.url !== null && account.email !== email) await client.changeEmail(email);
@@ -256,18 +260,18 @@ export async function keepAcmeCertificates(parts: AcmeCertificateParts): Promise
 }
 
 const POLICY_HOST = 'mta-sts.';
+const ABSENT = { certificate: null, private_key: null, obtained_at: null, expires_at: null };
 
 function stateOf(name: string, row: CertificateStatus | undefined): CertificateState {
-  const { expires_at: expiresAt, valid_since: validSince, reason, tried_at: at, next_at: nextAt } = row ?? {};
-  return {
-    name,
-    expiresAt: expiresAt ?? undefined,
-    validSince: validSince ?? undefined,
-    failure: reason == null || at == null || nextAt === undefined ? undefined : { at, reason, nextAt },
-  };
+  if (row === undefined) return { name, expiresAt: undefined, validSince: undefined };
+  const { expires_at: expiresAt, valid_since: validSince, reason, tried_at: at, next_at: nextAt } = row;
+  const failure = reason === null || at === null ? undefined : { at, reason, nextAt };
+  return { name, expiresAt: expiresAt ?? undefined, validSince: validSince ?? undefined, failure };
 }
 
 /** PKCS#8 PEM of a P-256 key. */
 function newKey(): string {
-  return generateKeyPairSync('ec', { namedCurve: 'P-256' }).privateKey.export({ type: 'pkcs8', format: 'pem' }).toString();
+  return generateKeyPairSync('ec', { namedCurve: 'P-256' })
+    .privateKey.export({ type: 'pkcs8', format: 'pem' })
+    .toString();
 }

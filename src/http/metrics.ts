@@ -1,19 +1,22 @@
 /**
- * Figures for Prometheus: on the Unix socket, and on a listener of its own where `server.metrics.listen` says so; never on
- * the public one.
+ * Metrics for Prometheus: on the Unix socket, and on a listener of its own where `server.metrics.listen` says so; never on
+ * the public one. Counters are since the start of this process, gauges as of the scrape.
  */
+import { readdir, readFile } from 'node:fs/promises';
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
-import { monitorEventLoopDelay } from 'node:perf_hooks';
-import { Counter, Gauge, Registry } from 'prom-client';
+import { monitorEventLoopDelay, performance } from 'node:perf_hooks';
+import { AggregatorRegistry, Counter, Gauge, Histogram, Registry } from 'prom-client';
 import type { Clock } from '../lib/clock.ts';
 import { errorFields } from '../lib/errors.ts';
-import type { CertificateState } from '../lib/certificate.ts';
 import { listenOn, parseListenAddress, type ListenAddress } from '../lib/sockets.ts';
 import type { Log } from '../lib/log.ts';
 import { Tally } from '../lib/tally.ts';
 import { readFigures } from '../store/figures.ts';
 import type { Store } from '../store/store.ts';
 import type { Answer } from './answer.ts';
+
+/** All metrics of a registry, as plain data that another thread can send. */
+export type Reading = Awaited<ReturnType<Registry['getMetricsAsJSON']>>;
 
 export interface MetricsParts {
   readonly store: Store;
@@ -22,71 +25,114 @@ export interface MetricsParts {
   readonly version: string;
   /** What other servers count: the name of the metric, what it is about, and its counts by `outcome`. */
   readonly tallies?: readonly { readonly name: string; readonly help: string; readonly tally: Entries }[];
-  /** The certificates of HTTPS and STARTTLS. */
-  readonly certificates?: () => readonly CertificateState[];
+  /** What others know as of now. */
+  readonly figures?: () => readonly Figure[];
+  /** What the delivery thread has counted. */
+  readonly delivery?: () => Promise<Reading>;
 }
 
 type Entries = Pick<Tally<string>, 'entries'>;
 
+/** A metric as of now. */
+export interface Figure {
+  readonly name: string;
+  readonly help: string;
+  readonly value: number | readonly Sample[];
+}
+
+type Sample = readonly [labels: Readonly<Record<string, string>>, count: number];
+
+const OUTCOMES = ['accepted', 'pending', 'spam', 'repeated', 'rejected', 'failed'] as const;
+
+/** What became of a form post. */
+export type SubmissionOutcome = (typeof OUTCOMES)[number];
+
 export interface Metrics {
   answer(): Promise<Answer>;
-  /** Counts an answer of the public side or of the socket, by the class of its status. */
-  answered(status: number): void;
+  /** Counts an answer of the public side or of the socket. */
+  answered(answered: { readonly status: number; readonly ms: number; readonly handler: 'form' | 'other' }): void;
+  submitted(outcome: SubmissionOutcome): void;
   /** Serves them on these addresses; answers where. Throws UserError where it cannot. */
   listen(addresses: readonly string[]): Promise<ListenAddress[]>;
   close(): Promise<void>;
 }
 
 const CLASSES = ['1xx', '2xx', '3xx', '4xx', '5xx'] as const;
+const REQUEST_BUCKETS = [0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 60];
 
 export function createMetrics(parts: MetricsParts): Metrics {
   const { store, clock, log } = parts;
   const lag = monitorEventLoopDelay({ resolution: 20 });
   lag.enable();
   const requests = new Tally(CLASSES);
+  const submissions = new Tally(OUTCOMES);
+  const lasting = new Registry();
+  const durations = new Histogram({
+    name: 'postern_http_request_duration_seconds',
+    help: 'Duration of HTTP requests, to the end of the response.',
+    labelNames: ['handler'],
+    buckets: REQUEST_BUCKETS,
+    registers: [lasting],
+  });
   const servers: Server[] = [];
 
-  /** All figures as they are now. */
   async function text(): Promise<string> {
+    const readings = [await read(), await lasting.getMetricsAsJSON(), (await parts.delivery?.()) ?? []];
+    return AggregatorRegistry.aggregate(readings).metrics();
+  }
+
+  /** What is known as of now, and what is counted by one label or none. */
+  async function read(): Promise<Reading> {
     const now = clock.now();
     const figures = await readFigures(store, now);
     const registry = new Registry();
-    const { user, system } = process.cpuUsage();
     const dueSeconds = figures.dueSince === null ? 0 : (now - figures.dueSince) / 1000;
-    add('postern_submissions_accepted_total', 'Of all forms, ever.', figures.submissions);
-    add(
-      'postern_deliveries',
-      'By state and transport (smtp: mail, http: webhooks), without those that are delivered.',
-      figures.deliveries.map(({ count, ...labels }) => [labels, count]),
-    );
-    add(
-      'postern_domains',
-      'By state.',
-      figures.domains.map(({ count, ...labels }) => [labels, count]),
-    );
-    add('postern_queue_oldest_due_seconds', 'How long the oldest due mail has waited.', dueSeconds);
-    add('postern_destinations_paused', 'Left alone until their next try.', figures.paused);
-    add('postern_destinations_held', 'Held by the operator.', figures.held);
-    add('postern_info', 'Which version runs.', [[{ version: parts.version }, 1]]);
-    add('process_cpu_seconds_total', 'Processor time of all threads.', (user + system) / 1e6);
-    add('process_resident_memory_bytes', 'Memory in use.', process.memoryUsage.rss());
-    add('process_uptime_seconds', 'Since the start.', Math.floor(process.uptime()));
-    add('postern_event_loop_delay_seconds', 'Of the main thread, 99 % since the last look.', lag.percentile(99) / 1e9);
+    const all: Figure[] = [
+      {
+        name: 'postern_build_info',
+        help: 'The running version, and its Node.js.',
+        value: [[{ version: parts.version, node: process.versions.node }, 1]],
+      },
+      {
+        name: 'postern_queue_deliveries',
+        help: 'Unfinished deliveries by state and transport (smtp: mail, http: webhooks).',
+        value: figures.deliveries.map(({ count, ...labels }) => [labels, count]),
+      },
+      { name: 'postern_queue_oldest_due_seconds', help: 'Age of the oldest due delivery.', value: dueSeconds },
+      {
+        name: 'postern_destinations_paused',
+        help: 'Destinations that wait for their next try.',
+        value: figures.paused,
+      },
+      { name: 'postern_destinations_held', help: 'Destinations that the operator holds.', value: figures.held },
+      {
+        name: 'postern_domains',
+        help: 'Domains by status.',
+        value: figures.domains.map(({ count, ...labels }) => [labels, count]),
+      },
+      { name: 'postern_submissions_total', help: 'Form posts by outcome.', value: labelled('outcome', submissions) },
+      {
+        name: 'postern_http_requests_total',
+        help: 'Answered HTTP requests by class of their status.',
+        value: labelled('class', requests),
+      },
+      {
+        name: 'postern_event_loop_delay_seconds',
+        help: '99th percentile of the event loop delay of the main thread since the last scrape.',
+        value: lag.percentile(99) / 1e9,
+      },
+      ...(parts.tallies ?? []).map(({ tally, ...each }) => ({ ...each, value: labelled('outcome', tally) })),
+      ...(parts.figures?.() ?? []),
+      ...(await processFigures()),
+    ];
     lag.reset();
-    add('postern_http_requests_total', 'Answered requests, by the class of their status.', labelled('class', requests));
-    for (const { name, help, tally } of parts.tallies ?? []) add(name, help, labelled('outcome', tally));
-    const ends = (parts.certificates?.() ?? []).flatMap(({ name, expiresAt }): Sample[] =>
-      expiresAt === undefined ? [] : [[{ name }, expiresAt / 1000]],
-    );
-    add('postern_tls_certificate_expiry_timestamp_seconds', 'When the certificate of a name ends.', ends);
-    return registry.metrics();
-
-    function add(name: string, help: string, value: number | readonly Sample[]): void {
+    for (const { name, help, value } of all) {
       const samples = typeof value === 'number' ? [[{}, value] as const] : value;
       const options = { name, help, labelNames: Object.keys(samples[0]?.[0] ?? {}), registers: [registry] };
       const metric = name.endsWith('_total') ? new Counter(options) : new Gauge(options);
       for (const [labels, count] of samples) metric.inc(labels, count);
     }
+    return registry.getMetricsAsJSON();
   }
 
   function serve(_: IncomingMessage, response: ServerResponse): void {
@@ -101,10 +147,12 @@ export function createMetrics(parts: MetricsParts): Metrics {
 
   return {
     answer: async () => ({ status: 200, type: 'text/plain; charset=utf-8', body: await text() }),
-    answered(status) {
+    answered({ status, ms, handler }) {
       const name = CLASSES[Math.floor(status / 100) - 1];
       if (name !== undefined) requests.count(name);
+      durations.observe({ handler }, ms / 1000);
     },
+    submitted: (outcome) => submissions.count(outcome),
     async listen(addresses) {
       const bound: ListenAddress[] = [];
       for (const address of addresses) {
@@ -124,8 +172,31 @@ export function createMetrics(parts: MetricsParts): Metrics {
   };
 }
 
-type Sample = readonly [labels: Readonly<Record<string, string>>, count: number];
-
 function labelled(label: string, tally: Entries): Sample[] {
   return tally.entries().map(([value, count]) => [{ [label]: value }, count]);
+}
+
+/** Of the process as a whole, by the names that all client libraries of Prometheus use. */
+async function processFigures(): Promise<Figure[]> {
+  const { user, system } = process.cpuUsage();
+  const [descriptors, limits] = await Promise.all([
+    readdir('/proc/self/fd').catch(() => undefined),
+    readFile('/proc/self/limits', 'utf8').catch(() => ''),
+  ]);
+  const [, most] = /^Max open files +(\d+)/m.exec(limits) ?? [];
+  return [
+    { name: 'process_cpu_seconds_total', help: 'CPU time of all threads.', value: (user + system) / 1e6 },
+    { name: 'process_resident_memory_bytes', help: 'Resident memory.', value: process.memoryUsage.rss() },
+    {
+      name: 'process_start_time_seconds',
+      help: 'Start of the process, in seconds since the epoch.',
+      value: Math.round(performance.timeOrigin / 1000),
+    },
+    ...(descriptors === undefined
+      ? []
+      : [{ name: 'process_open_fds', help: 'Open file descriptors.', value: descriptors.length }]),
+    ...(most === undefined
+      ? []
+      : [{ name: 'process_max_fds', help: 'Limit of open file descriptors.', value: Number(most) }]),
+  ];
 }

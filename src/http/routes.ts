@@ -46,7 +46,7 @@ export interface TableParts extends Services, ServeParts, LinkParts, OwnerPagePa
   readonly snapshot: () => Snapshot;
   /** What keeps the queue from moving, in words; undefined while it moves. */
   readonly queueProblem: () => string | undefined;
-  readonly metrics: Pick<Metrics, 'answer' | 'answered'>;
+  readonly metrics: Pick<Metrics, 'answer'>;
 }
 
 type Handler = (exchange: Exchange, params: Readonly<Record<string, string>>) => Answer | Promise<Answer>;
@@ -239,8 +239,8 @@ function check(reason: string | undefined) {
 
 /** Problems of the configuration stop nothing: the last good version runs on. */
 function configuration({ snapshot, local }: Exchange): object {
-  const { problems } = snapshot;
-  if (local) return { problems };
+  const { problems, waiting } = snapshot;
+  if (local) return { problems, waiting };
   return { problems: problems.length, ...(problems.length > 0 ? { hint: 'postern config check names them' } : {}) };
 }
 

@@ -47,11 +47,13 @@ import {
   type FormRequest,
   type FormRequestParts,
 } from './forms/request.ts';
+import type { Metrics } from './metrics.ts';
 import { mountRoutes, refused, type TableParts } from './routes.ts';
 
 export interface HttpServerOptions extends SubmitParts, TableParts {
   readonly domains: Pick<Domains, 'status' | 'report' | 'check' | 'rotateKeys' | 'move'>;
   readonly limits: Limits;
+  readonly metrics: Pick<Metrics, 'answer' | 'answered' | 'submitted'>;
   readonly challenges: Challenges;
   /** Comes before all routes: what the dev world adds. */
   readonly extra?: Koa.Middleware;
@@ -108,10 +110,13 @@ export function createHttpServer(options: HttpServerOptions): HttpServer {
 
   async function serve(ctx: Context, next: Koa.Next): Promise<void> {
     inProgress++;
+    const began = clock.monotonic();
     ctx.res.once('close', () => {
       inProgress--;
       // A client that has hung up before has got none.
-      if (ctx.res.headersSent) metrics.answered(ctx.res.statusCode);
+      if (!ctx.res.headersSent) return;
+      const handler = ctx.state.readableFor === undefined ? 'other' : 'form';
+      metrics.answered({ status: ctx.res.statusCode, ms: clock.monotonic() - began, handler });
     });
     const exchange = await begin(ctx);
     ctx.state.exchange = exchange;

@@ -40,12 +40,17 @@ export interface CertificateKeeper {
   states(): readonly CertificateState[];
 }
 
+interface SecureOptions extends Certificate {
+  readonly SNICallback: (name: string, done: (error: Error | null, context?: SecureContext) => void) => void;
+  readonly minVersion: 'TLSv1.2';
+}
+
 /** What TLS servers are made with, so that the certificates are chosen by the name that the client asks for (RFC 6066 §3). */
-export function secureOptions(keeper: CertificateKeeper) {
+export function secureOptions(keeper: CertificateKeeper): SecureOptions {
   function SNICallback(name: string, done: (error: Error | null, context?: SecureContext) => void): void {
     done(null, keeper.contextFor(name.toLowerCase()));
   }
-  return { ...keeper.current(), SNICallback, minVersion: MIN_TLS } as const;
+  return { ...keeper.current(), SNICallback, minVersion: MIN_TLS };
 }
 
 /** RFC 8996 */
@@ -56,7 +61,10 @@ export const MIN_TLS = 'TLSv1.2';
  * UserError where they cannot be used.
  */
 export async function readCertificate(files: Certificate): Promise<Certificate> {
-  const certificate = { cert: await readPem('tls.files.cert', files.cert), key: await readPem('tls.files.key', files.key) };
+  const certificate = {
+    cert: await readPem('tls.files.cert', files.cert),
+    key: await readPem('tls.files.key', files.key),
+  };
   try {
     createSecureContext(certificate);
   } catch (error) {

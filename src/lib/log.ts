@@ -5,24 +5,28 @@
 import { isatty } from 'node:tty';
 import pino from 'pino';
 import pretty from 'pino-pretty';
+import { isJournal, priorityOf } from './journal.ts';
+import { LOG_EVENTS, type LogEvent } from './log-events.ts';
 
 export type Fields = Readonly<Record<string, unknown>>;
 
 export interface Log {
-  debug(event: string, fields?: Fields): void;
-  info(event: string, fields?: Fields): void;
-  warn(event: string, fields?: Fields): void;
-  error(event: string, fields?: Fields): void;
+  debug(event: LogEvent, fields?: Fields): void;
+  info(event: LogEvent, fields?: Fields): void;
+  warn(event: LogEvent, fields?: Fields): void;
+  error(event: LogEvent, fields?: Fields): void;
 }
 
 export interface LogOptions {
   readonly level: 'debug' | 'info' | 'warn' | 'error' | 'silent';
-  /** `auto`: pretty on a terminal, JSON lines elsewhere. */
+  /** `auto`: pretty on a terminal, JSON lines elsewhere, which have a priority where the journal reads them. */
   readonly format: 'auto' | 'json' | 'pretty';
   /** Masks the local part of every address in a line: `a***@example.net`. */
   readonly redact_addresses: boolean;
   /** File descriptor to write to; 1 unless told. */
   readonly fd?: number;
+  /** The journal's socket, as systemd names it (JOURNAL_STREAM, systemd.exec(5)); that of the environment unless told. */
+  readonly journal?: string | undefined;
 }
 
 /** A log whose level and redaction follow the configuration while it runs. */
@@ -44,13 +48,15 @@ export function createLog(options: LogOptions): AdjustableLog {
   const human = options.format === 'pretty' || (options.format === 'auto' && isatty(fd));
   const stream = human
     ? pretty({ destination: fd, sync: true, colorize: process.env['NO_COLOR'] === undefined, ignore: 'pid,hostname' })
-    : turnByTurn(pino.destination({ dest: fd, sync: false, maxLength: MAX_WAITING_BYTES }));
+    : turnByTurn(
+        pino.destination({ dest: fd, sync: false, maxLength: MAX_WAITING_BYTES }),
+        isJournal(fd, options.journal ?? process.env['JOURNAL_STREAM']) ? withPriority : (line) => line,
+      );
   const out = pino(
     {
       level: options.level,
       base: null,
       timestamp: pino.stdTimeFunctions.isoTime,
-      messageKey: 'event',
       formatters: { level: (label) => ({ level: label }) },
     },
     stream,
@@ -61,10 +67,10 @@ export function createLog(options: LogOptions): AdjustableLog {
       out.level = level;
       redacting = redact_addresses;
     },
-    debug: (event, fields = {}) => out.debug(shown(fields), event),
-    info: (event, fields = {}) => out.info(shown(fields), event),
-    warn: (event, fields = {}) => out.warn(shown(fields), event),
-    error: (event, fields = {}) => out.error(shown(fields), event),
+    debug: (event, fields = {}) => out.debug({ event, ...shown(fields) }, LOG_EVENTS[event]),
+    info: (event, fields = {}) => out.info({ event, ...shown(fields) }, LOG_EVENTS[event]),
+    warn: (event, fields = {}) => out.warn({ event, ...shown(fields) }, LOG_EVENTS[event]),
+    error: (event, fields = {}) => out.error({ event, ...shown(fields) }, LOG_EVENTS[event]),
   };
 
   function shown(fields: Fields): Fields {
@@ -73,14 +79,24 @@ export function createLog(options: LogOptions): AdjustableLog {
   }
 }
 
+/** The line as the journal takes it: the level, which is its first member, once more in front of it. */
+function withPriority(line: string): string {
+  const [, level = ''] = /^\{"level":"(\w+)"/.exec(line) ?? [];
+  return priorityOf(level) + line;
+}
+
 /** One write for all lines of a turn of the event loop; what waits at the end of the process is written then. */
-function turnByTurn(destination: ReturnType<typeof pino.destination>): { write(line: string): void } {
+function turnByTurn(
+  destination: ReturnType<typeof pino.destination>,
+  asWritten: (line: string) => string,
+): { write(line: string): void } {
   let lines = '';
   let dropped = 0;
   destination.on('drop', (text: string) => (dropped += text.split('\n').length - 1));
   destination.on('drain', () => {
     process.off('exit', finish);
-    if (dropped > 0) write(`${JSON.stringify({ level: 'warn', event: 'log.dropped', lines: dropped })}\n`);
+    const event = 'log.dropped';
+    if (dropped > 0) write(`${JSON.stringify({ level: 'warn', event, lines: dropped, msg: LOG_EVENTS[event] })}\n`);
     dropped = 0;
   });
 
@@ -100,7 +116,7 @@ function turnByTurn(destination: ReturnType<typeof pino.destination>): { write(l
       setImmediate(flush);
       process.off('exit', finish).on('exit', finish);
     }
-    lines += line;
+    lines += asWritten(line);
     if (lines.length >= MAX_TURN_LENGTH) flush();
   }
 

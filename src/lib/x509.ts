@@ -30,7 +30,11 @@ export function certificateRequest(name: string, key: KeyObject): Buffer {
   return signed(sequence(der(0x02, Buffer.of(0)), sequence(), publicKey, der(0xa0, attribute)), key);
 }
 
-function selfSigned(names: readonly string[], now: number, extensions: readonly Buffer[]): { key: string; cert: string } {
+function selfSigned(
+  names: readonly string[],
+  now: number,
+  extensions: readonly Buffer[],
+): { key: string; cert: string } {
   const { privateKey, publicKey } = generateKeyPairSync('ec', { namedCurve: 'P-256' });
   const subject = sequence(der(0x31, sequence(oid('commonName'), der(0x0c, Buffer.from(names[0] ?? 'localhost')))));
   const day = 86400e3;

@@ -4,6 +4,7 @@
  */
 import { isoTime, type Clock } from '../lib/clock.ts';
 import { errorFields } from '../lib/errors.ts';
+import type { LogEvent } from '../lib/log-events.ts';
 import type { Fields, Log } from '../lib/log.ts';
 import { bounceMeaning, type BounceClass } from '../mail/bounce-class.ts';
 import {
@@ -25,6 +26,7 @@ import { StoreError, UnmetError, type Store } from '../store/store.ts';
 import { suppress } from '../store/suppressions.ts';
 import type { AttemptRow, DeliveryRow, MessageRow } from '../store/tables.ts';
 import type { HeldBody } from './bodies.ts';
+import { receiverOf, type Receiver } from './receivers.ts';
 import { retryDelay, type Destination, type RetryOptions } from './retry.ts';
 import {
   isWebhook,
@@ -50,6 +52,16 @@ export interface WritingOptions {
   readonly onFailure: OnFailure;
   /** There may be something to send. */
   readonly wake: () => void;
+  /** Counts what is on the disk; nobody does unless told. */
+  readonly onCounted?: ((counted: Counted) => void) | undefined;
+}
+
+/** The end of a try, for whoever counts. */
+export interface Counted {
+  readonly outcome: 'delivered' | 'deferred' | 'bounced' | 'expired' | 'suppressed' | 'captured';
+  readonly receiver: Receiver;
+  /** Since it was accepted, ms. */
+  readonly age: number;
 }
 
 export interface ResultWriterOptions extends WritingOptions {
@@ -76,13 +88,15 @@ interface Ending {
   /** It will never arrive. */
   readonly failure?: { readonly message: MessageRow; readonly recipient: FailedRecipient } | undefined;
   /** For the log, once the unit is on the disk. */
-  readonly event: string;
+  readonly event: LogEvent;
   readonly fields: Fields;
+  /** Where it is the end of a try. */
+  readonly counted?: Counted;
 }
 
 /** A delivery, whose message may be gone meanwhile. */
 interface About {
-  readonly row: Pick<ClaimedRow, 'id' | 'tenant' | 'recipient' | 'message' | 'destination'>;
+  readonly row: Pick<ClaimedRow, 'id' | 'tenant' | 'recipient' | 'message' | 'destination' | 'created_at'>;
   readonly message: MessageRow | undefined;
   readonly now: number;
 }
@@ -256,11 +270,14 @@ export async function writeExpired(
  * decided about one of them. Rejects where the store cannot.
  */
 async function writeEndings({ endings, more }: Written, options: WritingOptions): Promise<void> {
-  const { store, log, wake } = options;
+  const { store, log, wake, onCounted } = options;
   try {
     const { unit, data } = await consequenceOf(endings, options);
     await store.write([...endings.flatMap((ending) => ending.unit(data)), ...unit, ...more]);
-    for (const { event, fields } of endings) log.info(event, { ...fields, ...data });
+    for (const { event, fields, counted } of endings) {
+      log.info(event, { ...fields, ...data });
+      if (counted !== undefined) onCounted?.(counted);
+    }
     if (unit.length > 0) wake();
   } catch (error) {
     if (!(error instanceof UnmetError)) throw error;
@@ -311,6 +328,7 @@ function settled(tried: Tried, state: 'delivered' | 'bounced' | 'suppressed' | '
     failure: meaning && failureOf(tried, words, meaning.class),
     event: `delivery.${state}`,
     fields: fieldsOf(tried, words),
+    counted: countedAs(state, tried, words.host),
   };
 }
 
@@ -331,6 +349,7 @@ function deferred(tried: Tried, due: number, words: Words & { outcome: 'deferred
     ],
     event: `delivery.${outcome}`,
     fields: { ...fieldsOf(tried, words), ...next },
+    ...(outcome === 'deferred' ? { counted: countedAs(outcome, tried, words.host) } : {}),
   };
 }
 
@@ -398,6 +417,7 @@ function expired(row: DeliveryRow, message: MessageRow | undefined, now: number)
     failure: failureOf(about, words, why),
     event: 'delivery.expired',
     fields: { ...whose(row), reply, attempts },
+    counted: countedAs('expired', about, null),
   };
 }
 
@@ -429,6 +449,10 @@ export function eventOf({ row, message, now: at }: About, type: EventType, more:
   const data = { delivery, recipient, ...more, ...(message?.environment === 'test' && { environment: 'test' }) };
   const { domain = null, submission = null } = message ?? {};
   return [recordEvent({ type, tenant, at, data, message: row.message, domain, submission })];
+}
+
+function countedAs(outcome: Counted['outcome'], { row, now }: About, host: string | null): Counted {
+  return { outcome, receiver: receiverOf(row.destination, host), age: Math.max(0, now - row.created_at) };
 }
 
 function whose({ id, message, recipient }: About['row']) {

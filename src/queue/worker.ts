@@ -17,7 +17,7 @@ import { suspendedTenants } from '../store/tenants.ts';
 import { Bodies } from './bodies.ts';
 import { Claimer, type Claimed } from './claimer.ts';
 import { Maintenance } from './maintenance.ts';
-import { ResultWriter, type ClaimedBatch, type Withheld } from './results.ts';
+import { ResultWriter, type ClaimedBatch, type Counted, type Withheld } from './results.ts';
 import { WEBHOOK_RETRY_MS, type RetryOptions } from './retry.ts';
 import { createSandbox, SANDBOX } from './sandbox.ts';
 import {
@@ -44,6 +44,8 @@ export interface WorkerOptions {
   readonly onFailure?: OnFailure;
   /** Without it nothing waits for its tenant's plan. */
   readonly admission?: Admission;
+  /** Counts how tries end; nobody does unless told. */
+  readonly onCounted?: ((counted: Counted) => void) | undefined;
 }
 
 /** The longest time between two looks at the queue, ms. */
@@ -113,7 +115,7 @@ export class Worker {
       retry,
       mostUnproven: () => options.config().delivery.concurrency * UNPROVEN_PER_CONNECTION,
     });
-    const writing = { store, clock, log, owner, onFailure, wake: () => this.wake() };
+    const writing = { store, clock, log, owner, onFailure, onCounted: options.onCounted, wake: () => this.wake() };
     this.#results = new ResultWriter({ ...writing, retry, over: this.#over.signal });
     this.#maintenance = new Maintenance({ ...writing, isClaimed: (id) => this.#claimed.has(id) });
     this.#running = this.#run();

@@ -20,6 +20,8 @@ export interface SmtpClientOptions extends Pick<RouteOptions, 'resolver' | 'rand
   /** Whether connecting to this address at the delivery port would reach ourselves; nobody unless told. */
   readonly ownAddresses?: RouteOptions['ownAddresses'];
   readonly timeouts?: Timeouts;
+  /** Told how long each transaction took, ms; nobody unless told. */
+  readonly onTransaction?: ((ms: number) => void) | undefined;
   /** Certificates that a smarthost may have beside those that Node trusts, PEM. */
   readonly ca?: string;
 }
@@ -41,7 +43,7 @@ export interface SmtpClient extends Transport {
 
 /** An SMTP client without connections; it opens them as batches come. */
 export function createSmtpClient(options: SmtpClientOptions): SmtpClient {
-  const { config, clock, log, timeouts = TIMEOUTS, ca } = options;
+  const { config, clock, log, timeouts = TIMEOUTS, ca, onTransaction } = options;
   const connectionLimit = new ConnectionLimit(() => config().delivery.concurrency);
   const pools = new Map<string, MxPool>();
   /** Where each destination's last batches went. */
@@ -88,7 +90,7 @@ export function createSmtpClient(options: SmtpClientOptions): SmtpClient {
     let pool = pools.get(nextHop.pool);
     if (pool === undefined) {
       if (pools.size >= MAX_REMEMBERED) for (const [key, other] of pools) if (other.isUnused) pools.delete(key);
-      pool = new MxPool(nextHop, { clock, log, config, timeouts, connectionLimit, ca, track });
+      pool = new MxPool(nextHop, { clock, log, config, timeouts, connectionLimit, ca, track, onTransaction });
       pools.set(nextHop.pool, pool);
     }
     pool.nextHop = nextHop;

@@ -209,6 +209,7 @@ interface MxPoolOptions {
   readonly timeouts: Timeouts;
   readonly connectionLimit: ConnectionLimit;
   readonly ca: string | undefined;
+  readonly onTransaction: ((ms: number) => void) | undefined;
   /** Makes a stop wait for this work. */
   readonly track: (work: Promise<void>) => Promise<void>;
 }
@@ -306,6 +307,7 @@ class Connection {
   }
 
   async #try(batch: Batch, attempt: HostAttempt): Promise<Result> {
+    const { clock, onTransaction } = this.#pool.options;
     const mayLeave = async (): Promise<boolean> => {
       await this.#settled;
       return !this.#cut && batch.mayLeave();
@@ -320,6 +322,7 @@ class Connection {
       if (body.kind === 'unrenderable') return attempt.settle('bounced', `550 5.6.0 ${body.reason}`);
       if (body.kind === 'unavailable') return attempt.settle('deferred', `451 4.3.0 ${body.reason}`);
       session.wire.timeouts = this.#timeouts();
+      const began = clock.monotonic();
       const outcome = await transact(session, { body, recipients: attempt.open, mayLeave });
       if (outcome.calledOff) {
         this.#hangUp();
@@ -327,6 +330,7 @@ class Connection {
       }
       if (!outcome.usable) this.#session = undefined;
       if (outcome.stale) continue;
+      onTransaction?.(clock.monotonic() - began);
       attempt.record(session.target, outcome.spoken, session.peer);
       if (outcome.usable) this.#pool.answered();
       else this.#pool.faltered();

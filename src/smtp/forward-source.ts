@@ -148,7 +148,9 @@ async function senderOf(
 ): Promise<string> {
   const { sender } = readForward(message.source);
   const hostname = signing.hostname();
-  const ours = () => returnPath(message.id, { secret: signing.secret, hostname });
+  function ours(): string {
+    return returnPath(message.id, { secret: signing.secret, hostname });
+  }
   if (sender !== '' && !vouched) return ours();
   await srs.renew();
   return forwardSender(sender, { secrets: srs.secrets(), hostname, now: signing.now() }, ours);

@@ -21,8 +21,6 @@ export interface Figures {
   readonly paused: number;
   readonly held: number;
   readonly domains: readonly { readonly status: DomainStatus; readonly count: number }[];
-  /** Accepted by all forms since the beginning. */
-  readonly submissions: number;
 }
 
 const deliveries = reader(
@@ -36,18 +34,17 @@ const domains = reader(
 );
 // A webhook gets few posts at a time: what waits for a slow one is no fault of the queue.
 const others = reader(
-  (now: number) => sql<{ due: number | null; paused: number; held: number; submissions: number }>`select
+  (now: number) => sql<{ due: number | null; paused: number; held: number }>`select
     (select min(next_due_at) from destinations where next_due_at is not null and held = 0
       and substr(name, 1, 4) <> 'whk_' and (paused_until is null or paused_until <= ${now})) as due,
     (select count(*) from destinations where paused_until > ${now}) as paused,
-    (select count(*) from destinations where held = 1) as held,
-    (select cast(coalesce(sum(submissions), 0) as bigint) from form_counters) as submissions`,
+    (select count(*) from destinations where held = 1) as held`,
 );
 
 /** Reads them all. */
 export async function readFigures(store: Store, now: number): Promise<Figures> {
   const [byState, byStatus, [other]] = await Promise.all([deliveries(store), domains(store), others(store, now)]);
-  const { due = null, paused = 0, held = 0, submissions = 0 } = other ?? {};
+  const { due = null, paused = 0, held = 0 } = other ?? {};
   const dueSince = due !== null && due <= now ? due : null;
-  return { deliveries: byState, dueSince, paused, held, domains: byStatus, submissions };
+  return { deliveries: byState, dueSince, paused, held, domains: byStatus };
 }

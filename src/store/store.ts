@@ -74,6 +74,27 @@ export async function writeIfMet<const U extends Unit>(
   }
 }
 
+/** The same store, which tells of each failure of the database: of those that `expect` makes it does not. */
+export function watchFailures(store: Store, onFailure: () => void): Store {
+  function told(error: unknown): void {
+    if (!(error instanceof UnmetError)) onFailure();
+  }
+
+  return {
+    ...store,
+    write(unit) {
+      const written = store.write(unit);
+      written.catch(told);
+      return written;
+    },
+    select(statement) {
+      const read = store.select(statement);
+      read.catch(told);
+      return read;
+    },
+  };
+}
+
 /** The database could not commit; `code` is SQLite's, PostgreSQL's or Node's. */
 export class StoreError extends Error {
   override readonly name = 'StoreError';

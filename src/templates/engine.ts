@@ -6,7 +6,7 @@
 import type { Template } from 'liquidjs';
 import { acknowledgmentMail, bounded, languageOf, notificationMail, type Builtin } from './builtin.ts';
 import { dateFormat, type Language } from '../languages/languages.ts';
-import { Engine, nullPrototype, timestampFormat, type TimeLeft } from './liquid.ts';
+import { Engine, nullPrototype, timestampFormat, unfinishedFilters, type TimeLeft } from './liquid.ts';
 import {
   type Rendered,
   type TemplateType,
@@ -159,7 +159,8 @@ export function checkTemplates(sources: TemplateSources, timeLeft: TimeLeft = en
   const set = new TemplateSet(sources);
   const faulty = new Set(set.faults.map(({ template }) => template));
   const faults = [...set.faults];
-  for (const name of Object.keys(sources).filter((name) => !faulty.has(name))) {
+  for (const [name, source] of Object.entries(sources).filter(([name]) => !faulty.has(name))) {
+    faults.push(...unfinishedIn(name, source));
     try {
       set.render(name, EXAMPLE, timeLeft);
     } catch (error) {
@@ -170,6 +171,15 @@ export function checkTemplates(sources: TemplateSources, timeLeft: TimeLeft = en
     }
   }
   return faults;
+}
+
+function unfinishedIn(template: string, source: TemplateSource): TemplateFault[] {
+  return PARTS.flatMap((part) =>
+    unfinishedFilters(source[part] ?? '').map((token) => {
+      const [line = 1, column = 1] = token.getPosition();
+      return { template, part, line, column, message: 'a filter is missing after the last |' };
+    }),
+  );
 }
 
 const EXAMPLE: Variables = {

@@ -7,10 +7,12 @@
  */
 import {
   Liquid,
+  Tokenizer,
   toValueSync,
   type Context,
   type Emitter,
   type Template,
+  type TopLevelToken,
   CaptureTag,
   Drop,
   defaultOperators,
@@ -83,6 +85,12 @@ export class Engine {
       return name === undefined || name in this.#partials ? below : [{ name, template }, ...below];
     });
   }
+}
+
+/** Expressions of a template that parses which end with `|`, where LiquidJS sees no filter and says nothing. */
+export function unfinishedFilters(source: string): TopLevelToken[] {
+  const expressions = new Tokenizer(source).readTopLevelTokens();
+  return expressions.filter((token) => /^\{[{%][^]*\|\s*-?[}%]\}$/.test(token.getText()));
 }
 
 /** A copy in which `constructor`, `__proto__` and `toString` are names like any other. */

@@ -5,17 +5,19 @@ import { describe, expect, test } from 'vitest';
 import { checkFolder, loadServer } from '../../src/config/folder.ts';
 import { formatProblem } from '../../src/config/problem.ts';
 import { machineSecrets } from '../../src/config/secrets.ts';
-import { unclosed } from './templates.ts';
+import { checkTemplates } from '../../src/templates/engine.ts';
 
 const CASES = join(import.meta.dirname, '../bad-config');
-const reading = { secrets: machineSecrets({}), checkTemplates: unclosed };
+const reading = { secrets: machineSecrets({}), checkTemplates };
 
 /** What an operator reads about the configuration in this folder, with paths relative to it. */
 async function reportOf(folder: string): Promise<string> {
   const file = join(folder, 'server.yml');
   const lines: string[] = [];
   if (folder.includes('/server-')) {
-    const server = await loadServer(file, reading.secrets).catch((error: Error) => ({ unreadable: error.message }));
+    const server = await loadServer(file, reading.secrets, { checkMachine: true }).catch((error: Error) => ({
+      unreadable: error.message,
+    }));
     if ('unreadable' in server) lines.push(server.unreadable);
     if ('errors' in server) lines.push(...server.errors.map(formatProblem));
     if ('warnings' in server) lines.push(...server.warnings.map((problem) => `warning: ${formatProblem(problem)}`));

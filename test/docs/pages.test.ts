@@ -7,6 +7,7 @@ import type { CommandNode } from '../../src/cli/reference/tree.ts';
 import { parseProject, parseServer } from '../../src/config/parse.ts';
 import type { SecretSource } from '../../src/config/secrets.ts';
 import { checkTemplates } from '../../src/templates/engine.ts';
+import { LOG_EVENTS } from '../../src/lib/log-events.ts';
 import { programTree } from '../cli/reference/tree.ts';
 import { startTestWorld } from '../harness/daemon.ts';
 import { readSources } from '../structure/sources.ts';
@@ -149,15 +150,12 @@ test('settings of server.yml that sentences name exist', () => {
     codes
       .flatMap((code) => named.exec(code)?.[0] ?? [])
       .filter(
-        (setting) => !EVENT.test(setting) && setting !== 'server.yml' && !hasSetting(settings, setting.split('.')),
+        (setting) => !(setting in LOG_EVENTS) && setting !== 'server.yml' && !hasSetting(settings, setting.split('.')),
       )
       .map((setting) => `${path}: ${setting}`),
   );
   expect(missing).toEqual([]);
 });
-
-/** Log events share a prefix with a section of the configuration. */
-const EVENT = /^(?:delivery|inbound)\.[a-z]+ed$/;
 
 interface SchemaNode {
   readonly properties?: Readonly<Record<string, SchemaNode>>;
@@ -243,7 +241,7 @@ function addressOf(words: readonly string[]): string {
 test('files of the project that are named exist', () => {
   const lost = pages.flatMap(({ path, codes }) =>
     codes
-      .filter((code) => /^(?:src|test|bench|scripts|config|systemd|docs|bin|man)\/[\w./-]*$/.test(code))
+      .filter((code) => /^(?:src|test|bench|scripts|config|systemd|docs|bin|man|monitoring)\/[\w./-]*$/.test(code))
       .filter((code) => !existsSync(join(ROOT, code)) && !code.startsWith('config/projects/'))
       .map((code) => `${path}: ${code}`),
   );

@@ -116,7 +116,11 @@ test('what it obtained is there after a restart, and it is renewed when a third 
 });
 
 test.each<[string, Manners, string]>([
-  ['refuses', { refuse: { status: 403, type: 'rejectedIdentifier', detail: 'not\nthat\u001B[31m name' } }, 'not that [31m name'],
+  [
+    'refuses',
+    { refuse: { status: 403, type: 'rejectedIdentifier', detail: 'not\nthat\u001B[31m name' } },
+    'not that [31m name',
+  ],
   ['certifies another name', { lie: 'name' }, `is not for ${HOSTNAME}`],
   ['certifies another key', { lie: 'key' }, 'is for another key'],
   ['wants an account that it knows', { eab: { key_id: 'k', hmac_key: 'c2VjcmV0' } }, 'tls.acme.eab'],
@@ -124,7 +128,11 @@ test.each<[string, Manners, string]>([
   const secured = await start(manners);
   const { authority, port, later } = secured;
   const [state] = await settled(secured);
-  expect(state).toMatchObject({ name: HOSTNAME, expires_at: null, failure: { reason: expect.stringContaining(reason) } });
+  expect(state).toMatchObject({
+    name: HOSTNAME,
+    expires_at: null,
+    failure: { reason: expect.stringContaining(reason) },
+  });
   expect(issuer(await shownAt(port))).toBe(HOSTNAME);
   const orders = authority.orders.length;
   for (let i = 0; i < 5; i++) await later(1000);
@@ -154,7 +162,7 @@ test('the last good one goes on while a renewal fails, and Retry-After is kept',
 test('an authority that does not answer does not hold up the end', async () => {
   const { world, authority } = await start({ hang: true });
   for (let i = 0; i < 1000 && authority.orders.length + authority.accounts.size === 0; i++) await systemClock.sleep(10);
-  await world.daemon.close();
+  await expect(world.daemon.close()).resolves.toBeUndefined();
 });
 
 test('other names have their own certificates, chosen by SNI', async () => {

@@ -1,7 +1,7 @@
 /** The program among its signals, its files and its disk: what an operator and systemd do to it, and what must not come of that. */
 import { once } from 'node:events';
 import { existsSync } from 'node:fs';
-import { rm, writeFile } from 'node:fs/promises';
+import { readFile, rm, writeFile } from 'node:fs/promises';
 import { request, type IncomingMessage } from 'node:http';
 import { join } from 'node:path';
 import { setImmediate } from 'node:timers/promises';
@@ -87,6 +87,18 @@ test('signals in the middle of the start are obeyed once it runs', async () => {
   await rm(join(appliance.folder, 'postern.db.lock'));
   const ended = await begun(await appliance.launch());
   expect(await ended.end('SIGTERM')).toBe(0);
+});
+
+test('SIGUSR1 and SIGUSR2 change nothing: no debugger opens, and it goes on; ps shows its name', async () => {
+  const { appliance } = await world();
+  const run = await appliance.start();
+  run.signal('SIGUSR1');
+  run.signal('SIGUSR2');
+  run.signal('SIGHUP');
+  expect((await appliance.probe()).status).toBe(403);
+  expect(run.output()).not.toContain('Debugger');
+  expect(await readFile(`/proc/${run.pid}/comm`, 'utf8')).toBe('postern\n');
+  expect(await run.end('SIGTERM')).toBe(0);
 });
 
 test('SIGHUP under load takes over the new configuration and drops nothing', async () => {

@@ -258,6 +258,8 @@ test('strict catches what normal lets pass, and nothing that shows no sign at al
     'Our workshop makes wooden toys. Would you sell them?',
     'We deliver fresh fruit to offices. Are you interested?',
     'We have an offer for your shop, call us about it.',
+    'Our bakery sells bread to hotels. May we send you our list?',
+    'We clean offices in your town, call us.',
   ];
   const verdicts = pitches.map((message) =>
     (['normal', 'strict'] as const).map((level) => verdictOf({ ...person, message }, { level }).verdict).join(' '),

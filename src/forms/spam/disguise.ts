@@ -105,7 +105,7 @@ const NO_TEXT = /[@\d]|:\/\//;
 
 /** What random letters say. */
 export function gibberishReasons(values: readonly Value[]): Reason[] {
-  if (!values.some(({ text }) => text.slice(0, GIBBERISH_SAMPLE).match(LONG_WORD)?.some(isRandom))) return [];
+  if (!values.some(({ text }) => text.slice(0, GIBBERISH_SAMPLE).match(LONG_WORD)?.some(hasRarePair))) return [];
   let letters = 0;
   let random = 0;
   let example = '';
@@ -121,7 +121,11 @@ export function gibberishReasons(values: readonly Value[]): Reason[] {
   const isMessage = isRandomMessage(values);
   if (!isMessage && (random === 0 || random < letters / 2)) return [];
   const score = isNothingElse(values) ? 50 : isMessage ? 36 : random > letters * 0.8 ? 24 : 12;
-  return [{ name: 'gibberish', score, detail: `random letters: ${example}` }];
+  return [{ name: 'gibberish', score, detail: example === '' ? 'random letters' : `random letters: ${example}` }];
+}
+
+function hasRarePair(word: string): boolean {
+  return count(word, RARE_PAIR) > 0 || isRandom(word);
 }
 
 /** Whether letters were drawn by lot. */
@@ -137,7 +141,10 @@ function isRandomMessage(values: readonly Value[]): boolean {
   const written = values.flatMap(({ text, kind }) => (kind === 'words' && /\p{L}{2}/u.test(text) ? [text.trim()] : []));
   const longest = written.reduce((one, text) => (text.length > one.length ? text : one), '');
   const tokens = longest.slice(0, GIBBERISH_SAMPLE).match(TOKEN) ?? [];
-  return tokens.length > 0 && tokens.every((token) => LETTERS_ONLY.test(token) && isRandom(token));
+  if (tokens.length === 0 || !tokens.every((token) => LETTERS_ONLY.test(token))) return false;
+  // Where there is nothing else but one long word or two, two rare pairs are enough.
+  const isShort = tokens.length <= 2 && tokens.every((token) => token.length > MIN_WORD_LENGTH && !ROMAN.test(token));
+  return tokens.every(isRandom) || (isShort && tokens.reduce((sum, token) => sum + count(token, RARE_PAIR), 0) >= 2);
 }
 
 /** `camelCase` has one. */

@@ -14,7 +14,7 @@ import { createTextFilter, type Model } from './model.ts';
 import type { Reason } from './reasons.ts';
 import type { Repetition } from './repetition.ts';
 import type { SpamServices } from './services.ts';
-import { headerReasons, linkReasons, repetitionReasons } from './structure.ts';
+import { headerReasons, linkReasons, probeReasons, repetitionReasons } from './structure.ts';
 import { readText, type Rules, type SpamInput, type Text } from './text.ts';
 import { createDisposable, NO_MX_POINTS, noMx, type RefusesMail, visitReasons } from './visit.ts';
 
@@ -29,7 +29,7 @@ export interface SpamVerdict {
 export type SpamFilter = (form: Rules, submission: SpamInput) => SpamVerdict | Promise<SpamVerdict>;
 
 /** Spam from this probability on. */
-const SPAM_FROM = { normal: 0.79, strict: 0.5 } as const;
+const SPAM_FROM = { normal: 0.79, strict: 0.6 } as const;
 const CERTAIN = 100;
 
 export interface SpamFilterParts {
@@ -146,6 +146,7 @@ function contentReasons(form: Rules, text: Text, { words }: Features): Reason[] 
   return [
     ...linkReasons(text),
     ...headerReasons(text.values, text.text),
+    ...probeReasons(text.values),
     ...repetitionReasons(text, words),
     ...disguiseReasons(text.text, () => ownTexts(form), hasLinks),
     ...gibberishReasons(text.values),

@@ -34,6 +34,7 @@ export const REASONS = {
   header_injection: { points: [60, 60], what: 'a line break and a mail header in a field of one line' },
   header_lines: { points: [10, 60], what: 'MIME headers: 10; a `Bcc:` line with an address: 15; both: 60' },
   line_breaks: { points: [8, 8], what: 'a line break in a field of one line' },
+  probe: { points: [36, 36], what: 'code that a vulnerability scanner tries, and no words beside it' },
   same_text: { points: [15, 30], what: 'the same longer text in three fields or more: 15; with a link: 30' },
   repetition: { points: [10, 15], what: 'one character 50 times in a row: 10; few words over and over: 15' },
   script_mismatch: {

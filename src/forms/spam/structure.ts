@@ -84,6 +84,31 @@ function lineReasons(text: string): Reason[] {
   return [{ name: 'header_lines', score, detail: bcc ? 'a Bcc line' : 'MIME headers' }];
 }
 
+/** What vulnerability scanners type into every field of a site: code for a database, a shell, a template or a browser. */
+const PROBES = [
+  /['"]\s{0,9}(?:or|and|xor)\b[\s('"]{0,9}\w{1,20}['"]?\s{0,9}[=(]/i,
+  /\bunion\s{1,9}(?:all\s{1,9})?select\b|@@[a-z_]{4,}/i,
+  /(?:\.\.[\\/]){3}|\/etc\/passwd\b/i,
+  /\$\{(?:jndi|env|sys):|\{\{\s?\d{1,9}\s?\*\s?\d{1,9}\s?\}\}|<%=?\s?\d{1,9}\s?\*/i,
+  /<!--#(?:exec|include)\b|<script\b[^<>]{0,100}>\s?(?:alert|prompt|confirm|eval)\b/i,
+  /\b(?:pg_sleep|load_file|extractvalue|response\.write|print\(md5)\s?\(|\bsleep\(\d{1,4}\)|\bwaitfor\s{1,9}delay\b/i,
+];
+const PROSE_WORD = /(?<![\p{L}\p{N}_.])\p{L}{3,}(?![\p{L}\p{N}_(])/gu;
+const CODE_WORD = /^(?:all|alert|and|delay|from|null|select|sleep|table|union|waitfor|where|xor)$/i;
+/** A person who reports a hole says where it is. */
+const MAX_PROSE_WORDS = 3;
+
+/** What code for a scanner's test says, where there is no word beside it. */
+export function probeReasons(values: readonly Value[]): Reason[] {
+  const probe = values.find(({ text }) => {
+    if (text.length > MAX_BARE_LENGTH || !PROBES.some((pattern) => pattern.test(text))) return false;
+    return (text.match(PROSE_WORD) ?? []).filter((word) => !CODE_WORD.test(word)).length <= MAX_PROSE_WORDS;
+  });
+  return probe === undefined
+    ? []
+    : [{ name: 'probe', score: 36, detail: `a vulnerability test in the field ${probe.name.slice(0, 60)}` }];
+}
+
 /** So many words show whether a text is monotonous. */
 const MAX_WORDS = 4000;
 

@@ -37,6 +37,7 @@ import {
 } from './request.ts';
 import { lacksPermission, refuse, unavailable, type Refusal, shapeB, statusOf, type Answer, json } from '../answer.ts';
 import { clientOf, takesHtml } from './client.ts';
+import type { Metrics, SubmissionOutcome } from '../metrics.ts';
 import type { SubmittedValues } from '../pages/refill.ts';
 import { checkSubmission, createMatching, infectedFile } from '../../forms/check.ts';
 import type { FileStore } from '../../forms/files.ts';
@@ -60,11 +61,14 @@ export interface SubmitParts extends FormRequestParts, ServeParts {
   readonly spamFilter: SpamFilter;
   readonly accept: (submission: Admitted) => Promise<Accepted>;
   readonly freeSpace: FreeSpace;
+  readonly metrics: Pick<Metrics, 'submitted'>;
 }
 
 /** What is known of a post, and who sends it where that is known. */
 interface SubmissionProgress extends RequestProgress {
   principal?: Principal | undefined;
+  /** Once it is stored. */
+  outcome?: SubmissionOutcome;
 }
 
 interface FormPost {
@@ -80,7 +84,7 @@ const ALLOW = 'GET, HEAD, POST, OPTIONS';
 
 /** The handler of all requests to a form's address, but for preflights that are allowed. */
 export function createFormHandler(parts: SubmitParts): (formRequest: FormRequest) => Promise<Answer> {
-  const { limits, files, freeSpace, log, challenges, spamFilter, accept } = parts;
+  const { limits, files, freeSpace, log, challenges, spamFilter, accept, metrics } = parts;
   const startMatching = createMatching();
   /** Posts of browsers that are being processed. */
   const inProgress = new Map<string, Promise<void>>();
@@ -108,6 +112,7 @@ export function createFormHandler(parts: SubmitParts): (formRequest: FormRequest
     if ('kind' in outcome) progress.submitted ??= await readUnread(formRequest.exchange);
     const answer = 'kind' in outcome ? refusedForm(formRequest, outcome, progress) : outcome;
     if (progress.principal !== undefined) parts.used(progress.principal, answer.status);
+    metrics.submitted(progress.outcome ?? outcomeOf(answer));
     return answer;
   }
 
@@ -293,6 +298,7 @@ export function createFormHandler(parts: SubmitParts): (formRequest: FormRequest
       environment: environmentOf(form.tenant),
       also,
     });
+    progress.outcome = accepted.status;
     log.info(`submission.${accepted.status}`, {
       submission: accepted.id,
       form: form.id,
@@ -332,6 +338,12 @@ export function createFormHandler(parts: SubmitParts): (formRequest: FormRequest
       ? thankYou(formRequest, form)
       : formAddress(form, endpointOf(exchange, form), translationFor(exchange, form));
   }
+}
+
+/** What became of a post that was not stored now. */
+function outcomeOf({ status, headers }: Answer): SubmissionOutcome {
+  if (headers?.['Idempotent-Replayed'] !== undefined) return 'repeated';
+  return status >= 500 ? 'failed' : 'rejected';
 }
 
 /** What a test key means by the address: a form of its partition goes before the live one of the same name. */

@@ -142,7 +142,8 @@ function fieldsOf({ config, submitted, errors, translation }: Omit<Refill, 'toke
 
 function controlOf(field: Pick<Field, 'name' | 'values' | 'rule' | 'faults'>): Control {
   const { name, values, rule, faults } = field;
-  if (rule !== undefined && (rule.type !== 'list' || rule.options !== undefined)) return ruledControl(rule, values);
+  if (rule !== undefined && (rule.type !== 'list' || rule.options !== undefined))
+    return ruledControl(name, rule, values);
   const hasText = !values.every(isBlank);
   if (faults.length > 0 && !hasText && AGREEMENT.test(name)) return 'checkbox';
   if (faults.length === 0 && hasText) {
@@ -152,9 +153,9 @@ function controlOf(field: Pick<Field, 'name' | 'values' | 'rule' | 'faults'>): C
   return textControl(name, values);
 }
 
-function ruledControl({ type, options }: Rule, values: readonly string[]): Control {
+function ruledControl(name: string, { type, options }: Rule, values: readonly string[]): Control {
   if (type === 'hidden' || type === 'checkbox' || type === 'textarea') return type;
-  if (options === undefined) return type === 'text' && values.some(isLong) ? 'textarea' : 'input';
+  if (options === undefined) return type === 'text' ? textControl(name, values) : 'input';
   return type === 'list' ? 'choices' : values.length > 1 ? 'input' : 'select';
 }
 
