@@ -135,7 +135,7 @@ export async function checkCertificate({ server, tls }: ServerConfig, clock: Clo
 }
 
 /** A certificate that the daemon obtains itself. */
-export function checkObtained({ name, expiresAt, failure }: CertificateState, clock: Clock): Result {
+function checkObtained({ name, expiresAt, failure }: CertificateState, clock: Clock): Result {
   const retry =
     failure && `Correct the cause. The next try is at ${isoTime(failure.nextAt).slice(0, 16).replace('T', ' ')} UTC.`;
   const why =

@@ -61,7 +61,7 @@ export class AcmeError extends Error {
 }
 
 /** For everything that one certificate takes, ms. */
-export const ORDER_MS = 120_000;
+const ORDER_MS = 120_000;
 const FIRST_POLL_MS = 250;
 const MAX_POLL_MS = 10_000;
 /** A nonce may be over when it arrives (§6.5). */
