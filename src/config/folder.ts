@@ -24,6 +24,7 @@ import { readYaml } from './yaml.ts';
 import { parseDomain } from '../lib/addresses.ts';
 import type { Project } from './snapshot.ts';
 import { forwardingLoops } from './forwarding.ts';
+import { tlsModeOf } from './schema-server.ts';
 
 export interface ProjectFile {
   /** Relative to the folder of server.yml: `projects/example.yml`, whatever that folder is called. */
@@ -61,9 +62,9 @@ export async function loadServer(
 }
 
 /** Paths that the configuration names and this machine lacks, or does not let this user read. */
-async function missingPaths({ tls, database }: ServerConfig): Promise<Finding[]> {
+async function missingPaths({ server, tls, database }: ServerConfig): Promise<Finding[]> {
   const findings: Finding[] = [];
-  for (const [key, named] of tls.mode === 'files' ? Object.entries(tls.files ?? {}) : []) {
+  for (const [key, named] of tlsModeOf({ server, tls }) === 'files' ? Object.entries(tls.files ?? {}) : []) {
     const read = isPem(named) ? { text: named } : await readText(named);
     if ('problem' in read) findings.push({ path: ['tls', 'files', key], message: read.problem });
   }

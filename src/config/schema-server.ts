@@ -72,8 +72,40 @@ const server = z.strictObject({
 
 const tls = z
   .strictObject({
-    mode: choice(['files', 'off'], 'off', 'files: the certificate below, for HTTPS and STARTTLS. off: no TLS.').meta({
-      restart: true,
+    mode: z
+      .enum(['acme', 'files', 'off'])
+      .nullable()
+      .default(null)
+      .describe(
+        'acme: obtain certificates and renew them. files: the certificate below. off: no TLS. null: acme if the hostname is public, otherwise off.',
+      )
+      .meta({ restart: true }),
+    acme: section('Certificates by ACME (RFC 8555), for HTTPS and STARTTLS.', {
+      email: is.address
+        .nullable()
+        .default(null)
+        .describe('Contact address for the certificate authority. null: server.operator.'),
+      directory: is.webUrl
+        .default('https://acme-v02.api.letsencrypt.org/directory')
+        .describe('ACME directory of the certificate authority.'),
+      names: listOf(is.domainName, 'Host names to obtain certificates for, besides server.hostname.'),
+      eab: z
+        .strictObject({
+          key_id: z.string().min(1).describe('Key identifier.'),
+          hmac_key: z
+            .string()
+            .regex(/^[\w-]+=*$/, 'expected a key in base64url')
+            .describe('HMAC key, in base64url.'),
+        })
+        .nullable()
+        .default(null)
+        .describe('External account binding, if the certificate authority requires one.'),
+      ca: z
+        .string()
+        .min(1)
+        .nullable()
+        .default(null)
+        .describe('File with the CA certificates to trust for the directory, in PEM format. null: the usual ones.'),
     }),
     files: z
       .strictObject({
@@ -83,6 +115,12 @@ const tls = z
       .nullable()
       .default(null)
       .describe('Reloaded when the files change. null unless mode is files.'),
+    hsts: is.duration
+      .nullable()
+      .prefault('180d')
+      .describe(
+        'max-age of Strict-Transport-Security (RFC 6797). Sent over HTTPS once the certificate has been valid for a week. null: never.',
+      ),
   })
   .refine(({ mode, files }) => mode !== 'files' || files !== null, {
     path: ['files'],
@@ -344,14 +382,18 @@ export const serverSchema = z
     plans: plans.prefault({}).describe('Plans: limits and prices for tenants.'),
     log: log.prefault({}).describe('Log output.'),
   })
-  .refine(({ server, tls }) => !server.smtp.submission.enabled || tls.mode !== 'off', {
+  .refine(({ server, tls }) => !server.smtp.submission.enabled || tlsModeOf({ server, tls }) !== 'off', {
     path: ['server', 'smtp', 'submission', 'enabled'],
     message: 'expected false while tls.mode is off, because keys are not taken in clear text',
   })
-  .refine(({ server, tls }) => tls.mode !== 'off' || !server.http.listen.some((place) => place.startsWith('https:')), {
-    path: ['server', 'http', 'listen'],
-    message: 'expected no https:// while tls.mode is off, because TLS needs a certificate',
-  })
+  .refine(
+    ({ server, tls }) =>
+      tlsModeOf({ server, tls }) !== 'off' || !server.http.listen.some((place) => place.startsWith('https:')),
+    {
+      path: ['server', 'http', 'listen'],
+      message: 'expected no https:// while tls.mode is off, because TLS needs a certificate',
+    },
+  )
   .refine(({ server, tls }) => server.http.listen.length === 0 || httpPlaces({ server, tls }).length > 0, {
     path: ['server', 'http', 'listen'],
     message: 'expected another port than 443 too while tls.mode is off, because TLS needs a certificate',
@@ -364,7 +406,21 @@ export const serverSchema = z
 /** What of server.yml decides where HTTP is served. */
 interface Addressing {
   readonly server: { hostname: string; http: { listen: readonly string[]; base_url: string | null } };
-  readonly tls: { readonly mode: string };
+  readonly tls: { readonly mode: TlsMode | null };
+}
+
+export type TlsMode = 'acme' | 'files' | 'off';
+
+/** What no authority on the Internet gives a certificate for: names for special uses (RFC 6761 and later), and private ones. */
+const PRIVATE_NAME =
+  /^[^.]+$|(^|\.)(localhost|localdomain|test|example|example\.(com|net|org)|invalid|internal|intranet|private|corp|home|lan|local|home\.arpa|onion|alt)$/;
+
+/** `tls.mode`, where it is not set the default for the host name. */
+export function tlsModeOf({
+  server,
+  tls,
+}: Pick<Addressing, 'tls'> & { readonly server: { hostname: string } }): TlsMode {
+  return tls.mode ?? (PRIVATE_NAME.test(server.hostname) ? 'off' : 'acme');
 }
 
 const HTTPS_PORT = /:443$/;
@@ -377,7 +433,9 @@ export function parseHttpListen(text: string): { readonly address: string; reado
 
 /** What is listened on: without a certificate, TLS is spoken nowhere. */
 export function httpPlaces({ server, tls }: Addressing): ReturnType<typeof parseHttpListen>[] {
-  return server.http.listen.map(parseHttpListen).filter(({ secure }) => !secure || tls.mode !== 'off');
+  return server.http.listen
+    .map(parseHttpListen)
+    .filter(({ secure }) => !secure || tlsModeOf({ server, tls }) !== 'off');
 }
 
 /** `https://mail.example.net`, without a slash at its end: `base_url`, else the host name, by TLS where port 443 speaks it. */

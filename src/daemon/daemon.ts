@@ -72,6 +72,8 @@ import { version } from '../lib/version.ts';
 import { createWebhooks } from '../events/webhooks.ts';
 import { createMetrics, type Figure } from '../http/metrics.ts';
 import { keepCertificate, readCertificate, type CertificateKeeper } from '../lib/certificate.ts';
+import { keepAcmeCertificates, type AcmeCertificateParts, type AcmeCertificates } from '../domains/certificates.ts';
+import { tlsModeOf } from '../config/schema-server.ts';
 import { obtainSecret } from '../store/secrets.ts';
 import { createExplain } from '../explain/explain.ts';
 import { trace } from '../explain/trace.ts';
@@ -163,11 +165,8 @@ async function start(
   function config(): ServerConfig {
     return snapshot().server;
   }
-  const tls = server.tls.mode === 'off' ? null : server.tls.files;
-  const certificate =
-    tls === null ? undefined : keepCertificate(await readCertificate(tls), { log, files: () => config().tls.files });
   const resolver = parts.resolver ?? createResolver({ servers: server.dns.servers, log });
-  const core = { store, clock, log, config, snapshot, resolver, random, wake, certificate };
+  const core = { store, clock, log, config, snapshot, resolver, random, wake };
 
   // Wire.
   function letter(mail: SystemMail): Statement[] {
@@ -186,6 +185,8 @@ async function start(
     },
   });
   await domains.adopt();
+  const certificate = await keepCertificates({ ...core, domains });
+  ending.push(() => certificate?.close() ?? Promise.resolve());
   await adoptHostKey(core, hostname);
   const hostKeys = createHostKeys(core);
   await adoptForms(core, snapshot());
@@ -294,6 +295,7 @@ async function start(
   await metrics.listen(server.server.metrics.listen);
   const shared = {
     ...core,
+    certificate,
     domains,
     limits,
     consent,
@@ -310,7 +312,7 @@ async function start(
     checkConfig: source.check,
     hostKeys,
     backups,
-    doctor: createDoctor({ ...core, queueProblem: delivery.problem, databaseFile: path }),
+    doctor: createDoctor({ ...core, certificate, queueProblem: delivery.problem, databaseFile: path }),
     explain,
     trace: (id) => trace(store, id),
     files,
@@ -435,6 +437,23 @@ async function start(
   return { addresses, smtp: smtpAddresses, domains, store, log, queueProblem, isStuck, snapshot, reload };
 }
 
+/** The certificates of HTTPS and STARTTLS, as `tls.mode` says. Throws UserError where its files cannot be used. */
+async function keepCertificates(parts: AcmeCertificateParts): Promise<AcmeCertificates | undefined> {
+  const { server, tls } = parts.snapshot().server;
+  switch (tlsModeOf({ server, tls })) {
+    case 'acme':
+      return keepAcmeCertificates(parts);
+    case 'files': {
+      if (tls.files === null) return undefined;
+      const current = { log: parts.log, files: () => parts.snapshot().server.tls.files };
+      const keeper = keepCertificate(await readCertificate(tls.files), current);
+      return { ...keeper, close: () => Promise.resolve() };
+    }
+    case 'off':
+      return undefined;
+  }
+}
+
 /** What the daemon as a whole knows of itself, for Prometheus. */
 function daemonFigures({
   databaseErrors,
@@ -443,12 +462,8 @@ function daemonFigures({
 }: {
   readonly databaseErrors: number;
   readonly problems: readonly string[];
-  readonly certificate: Pick<CertificateKeeper, 'expiresAt'> | undefined;
+  readonly certificate: Pick<CertificateKeeper, 'states'> | undefined;
 }): Figure[] {
-  const expiry = {
-    name: 'postern_certificate_expiry_timestamp_seconds',
-    help: 'Expiry of the certificate in use, in seconds since the epoch.',
-  };
   return [
     {
       name: 'postern_database_errors_total',
@@ -460,7 +475,13 @@ function daemonFigures({
       help: 'Problems that keep a changed configuration from being applied.',
       value: problems.length,
     },
-    ...(certificate === undefined ? [] : [{ ...expiry, value: certificate.expiresAt() / 1000 }]),
+    {
+      name: 'postern_tls_certificate_expiry_timestamp_seconds',
+      help: 'Expiry of the certificate of a host name, in seconds since the epoch.',
+      value: (certificate?.states() ?? []).flatMap(({ name, expiresAt }) =>
+        expiresAt === undefined ? [] : [[{ name }, expiresAt / 1000] as const],
+      ),
+    },
   ];
 }
 

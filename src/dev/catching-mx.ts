@@ -15,7 +15,7 @@ import { errorFields } from '../lib/errors.ts';
 import type { Log } from '../lib/log.ts';
 import { PromptConnection, Server } from '../smtp/smtp-server.ts';
 import { type CaughtMail, type CaughtMails, openCaughtMails } from './caught-mail.ts';
-import { selfSignedCertificate } from './certificate.ts';
+import { selfSignedCertificate } from '../lib/x509.ts';
 import { readMail } from './read-mail.ts';
 import { judge } from './verdicts.ts';
 

@@ -19,6 +19,8 @@ export interface HttpDoorOptions {
   /** Whether this server itself listens there: what it posted would come back to it. */
   readonly isOwn?: (address: string, port: number) => boolean;
   readonly userAgent: string;
+  /** PEM of the authorities that are trusted instead of the usual ones. */
+  readonly ca?: string | undefined;
   /** For a connection and for a whole request; default: 5,000 and 15,000 ms. */
   readonly connectMs?: number;
   readonly wholeMs?: number;
@@ -29,6 +31,8 @@ export interface HttpRequest {
   readonly url: string;
   readonly headers?: Readonly<Record<string, string>>;
   readonly body?: string;
+  /** Ends it early. */
+  readonly signal?: AbortSignal;
 }
 
 export type HttpReply =
@@ -37,12 +41,12 @@ export type HttpReply =
       readonly status: number;
       /** Seconds or a date, as it was sent. */
       readonly retryAfter: string | undefined;
+      /** By their names in lower case. */
+      readonly headers?: Readonly<Record<string, string | string[] | undefined>>;
       /** The beginning of the body, at most 64 KiB. */
       readonly text: string;
       /** The body broke off, or is longer. */
       readonly isCut?: true;
-      /** The media type without parameters, in lower case. */
-      readonly type?: string;
     }
   /** Nothing was sent, nor will it ever be to this address. */
   | { readonly kind: 'refused'; readonly reason: string }
@@ -62,7 +66,7 @@ const MAX_TEXT = 64 * 1024;
 const PRIVATE = 'leads to a private network';
 
 export function createHttpDoor(options: HttpDoorOptions): HttpDoor {
-  const { resolver, allowPrivate, isOwn, userAgent, connectMs = 5000, wholeMs = 15_000 } = options;
+  const { resolver, allowPrivate, isOwn, userAgent, ca, connectMs = 5000, wholeMs = 15_000 } = options;
 
   async function wayTo(text: string): Promise<Way> {
     const url = parseTarget(text);
@@ -100,7 +104,12 @@ export function createHttpDoor(options: HttpDoorOptions): HttpDoor {
 
   async function send(way: Extract<Way, { kind: 'open' }>, request: HttpRequest, signal: AbortSignal) {
     const { url, addresses } = way;
-    const connect = buildConnector({ lookup: pinned(addresses), timeout: connectMs, allowH2: false });
+    const connect = buildConnector({
+      lookup: pinned(addresses),
+      timeout: connectMs,
+      allowH2: false,
+      ...(ca === undefined ? {} : { ca }),
+    });
     const client = new Client(url.origin, { connect, maxHeaderSize: 16 * 1024 });
     try {
       const { statusCode, headers, body } = await client.request({
@@ -111,14 +120,14 @@ export function createHttpDoor(options: HttpDoorOptions): HttpDoor {
         reset: true,
         signal,
       });
-      const { 'retry-after': retryAfter, 'content-type': type } = headers;
+      const { 'retry-after': retryAfter } = headers;
       const beginning = await beginningOf(body);
       return {
         kind: 'answered',
         status: statusCode,
         retryAfter: typeof retryAfter === 'string' ? retryAfter : undefined,
+        headers,
         ...beginning,
-        ...(typeof type === 'string' && { type: type.replace(/;.*$/s, '').trim().toLowerCase() }),
       } as const;
     } finally {
       await client.destroy();
@@ -127,13 +136,14 @@ export function createHttpDoor(options: HttpDoorOptions): HttpDoor {
 
   return {
     async request(request) {
-      const signal = AbortSignal.timeout(wholeMs);
+      const time = AbortSignal.timeout(wholeMs);
+      const signal = request.signal === undefined ? time : AbortSignal.any([time, request.signal]);
       const way = await wayTo(request.url);
       if (way.kind !== 'open') return way;
       try {
         return await send(way, request, signal);
       } catch (error) {
-        return { kind: 'failed', reason: signal.aborted ? `no answer within ${wholeMs / 1000} s` : reasonOf(error) };
+        return { kind: 'failed', reason: time.aborted ? `no answer within ${wholeMs / 1000} s` : reasonOf(error) };
       }
     },
     async objection(url) {
@@ -207,9 +217,11 @@ export function createPolicyFetch(options: PolicyFetchOptions): (url: string) =>
   return async (url) => {
     const reply = await http.request({ method: 'GET', url });
     if (reply.kind === 'refused') return { kind: 'failed', reason: `it ${reply.reason}` };
+    if (reply.kind === 'failed') return reply;
     // A part of a policy names a part of the mail hosts.
-    if (reply.kind === 'answered' && reply.isCut === true)
-      return { kind: 'failed', reason: 'it broke off, or is larger than 64 KiB' };
-    return reply;
+    if (reply.isCut === true) return { kind: 'failed', reason: 'it broke off, or is larger than 64 KiB' };
+    const { status, text, headers = {} } = reply;
+    const type = String(headers['content-type'] ?? '');
+    return { kind: 'answered', status, text, type: type.replace(/;.*$/s, '').trim().toLowerCase() };
   };
 }

@@ -156,7 +156,7 @@ export function readPolicy(fetched: FetchedPolicy): MtaStsPolicy | string {
   const { status, type, text } = fetched;
   if (status !== 200) return `it answers ${status}`;
   // A site where visitors may leave files of other types must not announce a policy.
-  if (type !== 'text/plain') return `its type is ${type ?? 'not given'}, not text/plain`;
+  if (type !== 'text/plain') return `its type is ${type || 'not given'}, not text/plain`;
   try {
     const { mode, mx = [], maxAge = 0 } = parsePolicy(text, { strict: true });
     return mx.length > MAX_HOSTS ? `it names more than ${MAX_HOSTS} mail hosts` : { mode, mx, maxAge };

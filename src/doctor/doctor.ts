@@ -25,7 +25,8 @@ import {
 } from './machine.ts';
 import { checkPort25 } from './port25.ts';
 import type { ServerConfig } from '../config/schema.ts';
-import { readCertificate } from '../lib/certificate.ts';
+import { readCertificate, type CertificateKeeper, type CertificateState } from '../lib/certificate.ts';
+import { tlsModeOf } from '../config/schema-server.ts';
 import { recordsOf } from '../dns/resolver.ts';
 import { reversedAddress } from '../dns/networks.ts';
 import { unanswered, type Result, type Results } from './check.ts';
@@ -51,10 +52,14 @@ export interface Diagnosis {
 /** Never rejects: what cannot be looked at is unknown. */
 export type Doctor = (inquiry: Inquiry) => Promise<Diagnosis>;
 
+export interface DoctorParts extends Machine {
+  readonly certificate?: Pick<CertificateKeeper, 'states'> | undefined;
+}
+
 /** More than any look at DNS takes; the one who asked waits for all. */
 const DEADLINE_MS = 25_000;
 
-export function createDoctor(machine: Machine): Doctor {
+export function createDoctor(machine: DoctorParts): Doctor {
   const { store, clock, snapshot } = machine;
   return async ({ dnsbl, port25 }) => {
     const config = snapshot().server;
@@ -70,7 +75,10 @@ export function createDoctor(machine: Machine): Doctor {
       port_25: () => checkPort25({ resolver, clock, config }, port25),
       block_list: () => checkBlocklists(host, dnsbl),
       resolver: () => checkResolver({ ...machine, resolver }),
-      certificate: () => checkCertificate(config, clock),
+      certificate: async () =>
+        tlsModeOf(config) === 'acme'
+          ? (machine.certificate?.states() ?? []).map((state) => checkObtained(state, clock))
+          : checkCertificate(config, clock),
       clock: () => checkClock(machine),
       disk: () => checkDisk(machine),
       database: () => checkDatabase(machine),
@@ -101,9 +109,9 @@ const DAY = 86_400_000;
 const SOON = 14 * DAY;
 
 export async function checkCertificate({ server, tls }: ServerConfig, clock: Clock): Promise<Results> {
-  if (tls.mode === 'off' || tls.files === null) {
+  if (tlsModeOf({ server, tls }) === 'off' || tls.files === null) {
     const advice =
-      'Name a certificate in tls.files and set tls.mode to files: mail is taken in clear text, and some senders refuse that.';
+      'Set tls.mode to acme, or to files with a certificate in tls.files: mail is taken in clear text, and some senders refuse that.';
     const found = tls.files === null ? 'there is none' : 'it is not used: tls.mode is off';
     return { status: 'warning', found, advice };
   }
@@ -124,6 +132,24 @@ export async function checkCertificate({ server, tls }: ServerConfig, clock: Clo
   }
   const advice = `It ends in ${Math.floor(left / DAY)} days: see whether its renewal works.`;
   return { status: left < SOON ? 'warning' : 'ok', found, advice };
+}
+
+/** A certificate that the daemon obtains itself. */
+function checkObtained({ name, expiresAt, failure }: CertificateState, clock: Clock): Result {
+  const retry =
+    failure && `Correct the cause. The next try is at ${isoTime(failure.nextAt).slice(0, 16).replace('T', ' ')} UTC.`;
+  const why =
+    failure && `the try at ${isoTime(failure.at).slice(0, 16).replace('T', ' ')} UTC failed: ${failure.reason}`;
+  const left = expiresAt === undefined ? 0 : expiresAt - clock.now();
+  if (expiresAt === undefined || left <= 0) {
+    const shown = expiresAt === undefined ? 'a self-signed certificate is used' : 'the certificate has expired';
+    if (why !== undefined) return { status: 'failed', found: `${name}: ${shown}; ${why}`, advice: retry };
+    const advice = 'It is being obtained. Look again in a minute.';
+    return { status: 'warning', found: `${name}: ${shown}`, advice };
+  }
+  const found = `${name}, until ${isoTime(expiresAt).slice(0, 10)}`;
+  if (why === undefined) return { status: 'ok', found };
+  return { status: 'warning', found: `${found}; ${why}`, advice: retry };
 }
 
 /** One check for each address and list. */

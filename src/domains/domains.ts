@@ -12,6 +12,7 @@ import { parseAddress } from '../lib/addresses.ts';
 import { OPERATOR, findTenant } from '../store/tenants.ts';
 import type { Letter } from '../accounts/consent.ts';
 import { type Store, writeIfMet } from '../store/store.ts';
+import { tlsModeOf } from '../config/schema-server.ts';
 import { takesMail } from '../config/forwarding.ts';
 import { domainRecords, type DomainRecord } from '../dns/records.ts';
 import type { Resolver } from '../dns/resolver.ts';
@@ -210,7 +211,7 @@ export function createDomains(options: DomainsOptions): Domains {
       token: row.token,
       hostname: server.hostname,
       dkim: await publishedKeys(store, claimOwner(domain)),
-      inbound: takesMail(domain.config) ? (tls.mode === 'off' ? 'clear' : 'encrypted') : undefined,
+      inbound: takesMail(domain.config) ? (tlsModeOf({ server, tls }) === 'off' ? 'clear' : 'encrypted') : undefined,
     });
   }
 

@@ -6,7 +6,9 @@ import { Router, type RouterContext, type RouterMiddleware } from '@koa/router';
 import type Koa from 'koa';
 import { takesMail } from '../config/forwarding.ts';
 import type { Snapshot } from '../config/snapshot.ts';
+import { tlsModeOf } from '../config/schema-server.ts';
 import { policyText } from '../dns/mta-sts.ts';
+import type { CertificateKeeper, CertificateState } from '../lib/certificate.ts';
 import { type Clock, isoTime } from '../lib/clock.ts';
 import { errorFields } from '../lib/errors.ts';
 import { html } from '../lib/html.ts';
@@ -15,6 +17,7 @@ import { isDamaged } from '../store/database.ts';
 import { relayPause } from '../store/destinations.ts';
 import type { FreeSpace } from '../store/sqlite.ts';
 import { refuse, statusOf, type Refusal, type Answer, json, page, refusedA } from './answer.ts';
+import { findChallenge } from '../store/certificates.ts';
 import type { Store } from '../store/store.ts';
 import { probeStore } from '../store/tenants.ts';
 import type { Route, Services } from './api/route.ts';
@@ -36,6 +39,8 @@ export interface TableParts extends Services, ServeParts, LinkParts, OwnerPagePa
   /** Of this program, for the reference. */
   readonly version: string;
   readonly freeSpace: FreeSpace;
+  /** TLS is spoken nowhere without one. */
+  readonly certificate?: CertificateKeeper | undefined;
   readonly store: Store;
   readonly clock: Clock;
   readonly log: Log;
@@ -70,6 +75,7 @@ export function mountRoutes(app: Koa<State>, parts: TableParts): void {
   );
   pages.get('/.well-known/security.txt', answering(securityTxt));
   pages.get('/.well-known/mta-sts.txt', answering(mtaSts));
+  pages.get('/.well-known/acme-challenge/:token', answering(acmeChallenge(parts)));
   pages.get(
     '/openapi.json',
     answering(() => reference().document),
@@ -195,7 +201,7 @@ const PROBE_MS = 1000;
  * `/readyz`: 200, or 503 with the reasons. The database must take a write, the disk have space, the queue move. Details of
  * the configuration are shown to the operator alone, because they name files.
  */
-function readyz({ store, freeSpace, clock, log, snapshot, queueProblem }: TableParts): Handler {
+function readyz({ store, freeSpace, clock, log, snapshot, queueProblem, certificate }: TableParts): Handler {
   let probed = { at: -Infinity, problem: Promise.resolve<string | undefined>(undefined) };
 
   async function probe(): Promise<string | undefined> {
@@ -218,8 +224,13 @@ function readyz({ store, freeSpace, clock, log, snapshot, queueProblem }: TableP
       queue: check(queueProblem()),
     };
     const ready = Object.values(checks).every(({ ok }) => ok);
-    const relay = await relayState(store, clock.now());
-    const body = { status: ready ? 'ready' : 'not ready', checks, relay, configuration: configuration(exchange) };
+    const body = {
+      status: ready ? 'ready' : 'not ready',
+      checks,
+      relay: await relayState(store, clock.now()),
+      configuration: configuration(exchange),
+      ...(exchange.local ? { certificates: certificate?.states().map(certificateOf) ?? [] } : {}),
+    };
     return json(body, ready ? 200 : 503, ready ? undefined : { 'Retry-After': '5' });
   };
 }
@@ -241,6 +252,11 @@ function configuration({ snapshot, local }: Exchange): object {
   const { problems, waiting } = snapshot;
   if (local) return { problems, waiting };
   return { problems: problems.length, ...(problems.length > 0 ? { hint: 'postern config check names them' } : {}) };
+}
+
+function certificateOf({ name, expiresAt, failure }: CertificateState): object {
+  const tried = failure && { at: isoTime(failure.at), reason: failure.reason, next: isoTime(failure.nextAt) };
+  return { name, expires_at: expiresAt === undefined ? null : isoTime(expiresAt), failure: tried ?? null };
 }
 
 const CACHED = { 'Cache-Control': 'public, max-age=300' };
@@ -276,6 +292,15 @@ function securityTxt({ at, snapshot }: Exchange): Answer {
   return { status: 200, type: 'text/plain; charset=utf-8', body: `${lines.join('\n')}\n` };
 }
 
+/** The proof that a certificate authority asks for (RFC 8555 §8.3). */
+function acmeChallenge({ store }: TableParts): Handler {
+  return async ({ id }, { token = '' }) => {
+    const found = await findChallenge(store, token);
+    if (found === undefined) return refusedA(refuse('NOT_FOUND'), id);
+    return { status: 200, type: 'application/octet-stream', body: found.response };
+  };
+}
+
 const HOST = /^mta-sts\.(.+?)\.?(?::\d+)?$/;
 
 /** The MTA-STS policy of a domain, at `mta-sts.<domain>` (RFC 8461 §3.3). */
@@ -283,7 +308,7 @@ function mtaSts({ request, snapshot, id }: Exchange): Answer {
   const [, name = ''] = HOST.exec((request.headers.host ?? '').toLowerCase()) ?? [];
   const domain = snapshot.domains.get(name);
   const { server, tls } = snapshot.server;
-  if (domain === undefined || tls.mode === 'off' || !takesMail(domain.config)) {
+  if (domain === undefined || tlsModeOf({ server, tls }) === 'off' || !takesMail(domain.config)) {
     return refusedA(refuse('NOT_FOUND', { message: 'There is no MTA-STS policy for this host.' }), id);
   }
   return { status: 200, type: 'text/plain; charset=utf-8', body: policyText(server.hostname) };

@@ -20,7 +20,7 @@ import type { Domains } from '../domains/domains.ts';
 import { clientBucket, type Limits, type Verdict } from '../accounts/rate-limits.ts';
 import { httpPlaces } from '../config/schema-server.ts';
 import type { Challenges } from '../forms/challenges.ts';
-import type { CertificateKeeper } from '../lib/certificate.ts';
+import { MIN_TLS, secureOptions, type CertificateKeeper } from '../lib/certificate.ts';
 import { errorFields, codeOf } from '../lib/errors.ts';
 import { newId } from '../lib/ids.ts';
 import { listenOn, listenOnSocket, parseListenAddress, type Bind, type ListenAddress } from '../lib/sockets.ts';
@@ -35,6 +35,7 @@ import {
   type State,
   faultRefusal,
   pageByTls,
+  isSecure,
 } from './context.ts';
 import { ClientGone } from './entries.ts';
 import { preflights } from './cors.ts';
@@ -57,8 +58,6 @@ export interface HttpServerOptions extends SubmitParts, TableParts {
   /** Comes before all routes: what the dev world adds. */
   readonly extra?: Koa.Middleware;
   readonly deadlines?: Partial<Deadlines>;
-  /** TLS is spoken nowhere without one. */
-  readonly certificate?: CertificateKeeper | undefined;
   /** Opens the sockets; `listenOn` by default. */
   readonly bind?: Bind;
 }
@@ -121,6 +120,8 @@ export function createHttpServer(options: HttpServerOptions): HttpServer {
     });
     const exchange = await begin(ctx);
     ctx.state.exchange = exchange;
+    const hsts = isSecure(ctx.req) ? strictTransport(exchange, certificate) : undefined;
+    if (hsts !== undefined) ctx.set('Strict-Transport-Security', hsts);
     try {
       const fault = hostFault(ctx.req);
       const refusal = fault === undefined ? undefined : refuse('REQUEST_MALFORMED', { message: fault });
@@ -181,9 +182,9 @@ export function createHttpServer(options: HttpServerOptions): HttpServer {
   }
 
   function openSecure(settings: ServerOptions, listen: RequestListener, keeper: CertificateKeeper): Server {
-    const tls = { handshakeTimeout: deadlines.headers, minVersion: 'TLSv1.2' } as const;
-    const server = createSecureServer({ ...settings, ...tls, ...keeper.current() }, listen);
-    keeper.onRenewal((renewed) => server.setSecureContext({ ...renewed, minVersion: tls.minVersion }));
+    const tls = { ...secureOptions(keeper), handshakeTimeout: deadlines.headers };
+    const server = createSecureServer({ ...settings, ...tls }, listen);
+    keeper.onRenewal((renewed) => server.setSecureContext({ ...renewed, minVersion: MIN_TLS }));
     return server;
   }
 
@@ -232,6 +233,18 @@ export function createHttpServer(options: HttpServerOptions): HttpServer {
   }
 
   return { listen, close };
+}
+
+/** For so long a certificate has to have been there before browsers are told to come by TLS alone, ms. */
+const HSTS_AFTER_MS = 7 * 86_400_000;
+
+/** RFC 6797, where the certificate has proved to be there to stay. */
+function strictTransport({ at, snapshot }: Exchange, certificate: CertificateKeeper | undefined): string | undefined {
+  const { hsts } = snapshot.server.tls;
+  const [state] = certificate?.states() ?? [];
+  if (hsts === null || state?.expiresAt === undefined || state.validSince === undefined) return undefined;
+  const isProven = state.validSince <= at - HSTS_AFTER_MS && state.expiresAt > at;
+  return isProven ? `max-age=${Math.floor(hsts / 1000)}` : undefined;
 }
 
 /** What is wrong with the header Host, of which there is exactly one (RFC 9112 §3.2); HTTP/1.0 needs none. */

@@ -1,10 +1,11 @@
 /**
- * The certificate that HTTPS and STARTTLS show, from the operator's files, which somebody else renews. One reading serves
- * all who show it: a renewed one is taken over, one that cannot be used is reported, and the last good one goes on.
+ * The certificates that HTTPS and STARTTLS show. Here: the one of the operator's files, which somebody else renews. One
+ * reading serves all who show it: a renewed one is taken over, one that cannot be used is reported, and the last good one
+ * goes on. `domains/certificates.ts` keeps those that the daemon obtains itself.
  */
 import { X509Certificate } from 'node:crypto';
 import { readFile } from 'node:fs/promises';
-import { createSecureContext } from 'node:tls';
+import { createSecureContext, type SecureContext } from 'node:tls';
 import { UserError, errorFields, messageOf } from './errors.ts';
 import type { Log } from './log.ts';
 
@@ -15,23 +16,55 @@ export interface Certificate {
   readonly key: string;
 }
 
+/** One certificate as the operator sees it. */
+export interface CertificateState {
+  readonly name: string;
+  /** When it ends, ms; undefined while a self-signed one is shown in its place. */
+  readonly expiresAt: number | undefined;
+  /** Since when clients that check it have been able to, without a gap, ms. */
+  readonly validSince: number | undefined;
+  /** The last try to obtain it, if that failed. */
+  readonly failure?: { readonly at: number; readonly reason: string; readonly nextAt: number } | undefined;
+}
+
 export interface CertificateKeeper {
-  /** The one in force. */
+  /** The one that is shown where the client names no host, or another one. */
   current(): Certificate;
-  /** When it ends, ms. */
-  expiresAt(): number;
+  /** What is shown to a client that names this host; undefined: the current one. */
+  contextFor(name: string): SecureContext | undefined;
   /** Calls `take` with every later one. */
   onRenewal(take: (certificate: Certificate) => void): void;
-  /** Takes over what has changed in the files. */
+  /** Takes over what has changed. */
   look(): Promise<void>;
+  /** The current one first. */
+  states(): readonly CertificateState[];
 }
+
+interface SecureOptions extends Certificate {
+  readonly SNICallback: (name: string, done: (error: Error | null, context?: SecureContext) => void) => void;
+  readonly minVersion: 'TLSv1.2';
+}
+
+/** What TLS servers are made with, so that the certificates are chosen by the name that the client asks for (RFC 6066 §3). */
+export function secureOptions(keeper: CertificateKeeper): SecureOptions {
+  function SNICallback(name: string, done: (error: Error | null, context?: SecureContext) => void): void {
+    done(null, keeper.contextFor(name.toLowerCase()));
+  }
+  return { ...keeper.current(), SNICallback, minVersion: MIN_TLS };
+}
+
+/** RFC 8996 */
+export const MIN_TLS = 'TLSv1.2';
 
 /**
  * Reads both, and that they belong together; a text that is PEM itself, such as a credential, is taken as it is. Throws
  * UserError where they cannot be used.
  */
 export async function readCertificate(files: Certificate): Promise<Certificate> {
-  const certificate = { cert: await textOf('cert', files.cert), key: await textOf('key', files.key) };
+  const certificate = {
+    cert: await readPem('tls.files.cert', files.cert),
+    key: await readPem('tls.files.key', files.key),
+  };
   try {
     createSecureContext(certificate);
   } catch (error) {
@@ -45,12 +78,13 @@ export function isPem(text: string): boolean {
   return text.startsWith('-----BEGIN ');
 }
 
-async function textOf(name: string, file: string): Promise<string> {
+/** The file's text, or the PEM that stands in its place; `key` is where the configuration names it. */
+export async function readPem(key: string, file: string): Promise<string> {
   if (isPem(file)) return file;
   try {
     return await readFile(file, 'utf8');
   } catch (error) {
-    throw new UserError(`tls.files.${name}: cannot read ${file}: ${messageOf(error)}`, { cause: error });
+    throw new UserError(`${key}: cannot read ${file}: ${messageOf(error)}`, { cause: error });
   }
 }
 
@@ -61,10 +95,12 @@ export function keepCertificate(
 ): CertificateKeeper {
   const takers: ((certificate: Certificate) => void)[] = [];
   let current = first;
+  let state = stateOf(first);
   let reported = '';
   return {
     current: () => current,
-    expiresAt: () => new X509Certificate(current.cert).validToDate.getTime(),
+    contextFor: () => undefined,
+    states: () => [state],
     onRenewal: (take) => void takers.push(take),
     async look() {
       const where = files();
@@ -74,6 +110,7 @@ export function keepCertificate(
         reported = '';
         if (found.cert === current.cert && found.key === current.key) return;
         current = found;
+        state = stateOf(found);
         for (const take of takers) take(found);
         log.info('tls.renewed', { cert: isPem(where.cert) ? 'inline' : where.cert });
       } catch (error) {
@@ -82,4 +119,10 @@ export function keepCertificate(
       }
     },
   };
+}
+
+function stateOf({ cert }: Certificate): CertificateState {
+  const { subjectAltName = '', validFromDate, validToDate } = new X509Certificate(cert);
+  const name = /DNS:([^,]+)/.exec(subjectAltName)?.[1] ?? '';
+  return { name, expiresAt: validToDate.getTime(), validSince: validFromDate.getTime() };
 }

@@ -8,7 +8,7 @@ import type { SMTPServerAuthenticationResponse } from 'smtp-server';
 import { clientBucket } from '../accounts/rate-limits.ts';
 import type { ServerConfig } from '../config/schema.ts';
 import { addressInRanges } from '../dns/networks.ts';
-import type { CertificateKeeper } from '../lib/certificate.ts';
+import { MIN_TLS, secureOptions, type CertificateKeeper } from '../lib/certificate.ts';
 import type { Clock } from '../lib/clock.ts';
 import { errorFields } from '../lib/errors.ts';
 import type { Log } from '../lib/log.ts';
@@ -142,10 +142,10 @@ function createServer(options: ListenerOptions, limits: ConnectionLimits, sessio
   const { log, config, certificate, login, counters, secure = false } = options;
   const server: Server<Session> = new Server(
     {
-      ...certificate?.current(),
+      minVersion: MIN_TLS,
+      ...(certificate && secureOptions(certificate)),
       name: config().server.hostname,
       size: config().limits.message,
-      minVersion: 'TLSv1.2',
       logger: false,
       noDelay: true,
       // A client may end its side before it has its last reply.

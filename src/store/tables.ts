@@ -473,6 +473,44 @@ export interface Tables {
     created_at: number;
   };
   /** Tokens of pages that were used. */
+  /** The certificate of a host name, obtained by ACME or still to be. */
+  certificates: {
+    name: string;
+    /** The ACME directory that it is of. */
+    directory: string;
+    /** PEM with its chain; null until there is one. */
+    certificate: string | null;
+    /** PKCS#8 PEM. */
+    private_key: string | null;
+    obtained_at: number | null;
+    /** Since when there has been a valid one without a gap. */
+    valid_since: number | null;
+    expires_at: number | null;
+    /** Tries that failed since the last one that did not. */
+    failures: number;
+    tried_at: number | null;
+    /** When it is to be tried next. */
+    next_at: number;
+    /** Why the last try failed; null where it did not. */
+    reason: string | null;
+  };
+  /** Our account at an ACME directory. */
+  acme_accounts: {
+    directory: string;
+    /** PKCS#8 PEM. */
+    private_key: string;
+    /** As the directory names it; null until it does. */
+    url: string | null;
+    /** That it has of us. */
+    email: string | null;
+    created_at: number;
+  };
+  /** What an ACME server is to be answered that asks for a token over HTTP. */
+  acme_challenges: {
+    token: string;
+    response: string;
+    created_at: number;
+  };
   used_tokens: {
     id: string;
     /** When nobody takes it any more. */
@@ -616,6 +654,8 @@ export type SpamLearnedRow = Tables['spam_learned'];
 export type RevisionRow = Tables['config_revisions'];
 export type DomainRow = Tables['domains'];
 export type DkimKeyRow = Tables['dkim_keys'];
+export type CertificateRow = Tables['certificates'];
+export type AcmeAccountRow = Tables['acme_accounts'];
 export type SubmissionRow = Tables['submissions'];
 export type FallbackRow = Tables['fallbacks'];
 export type FileRow = Tables['submission_files'];

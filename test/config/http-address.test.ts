@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'vitest';
-import { baseUrlOf, httpPlaces, parseHttpListen } from '../../src/config/schema-server.ts';
+import { baseUrlOf, httpPlaces, parseHttpListen, tlsModeOf, type TlsMode } from '../../src/config/schema-server.ts';
 
 test.each([
   ['[::]:80', '[::]:80', false],
@@ -11,7 +11,7 @@ test.each([
   expect(parseHttpListen(text)).toEqual({ address, secure });
 });
 
-function places(listen: readonly string[], mode: string, base_url: string | null = null) {
+function places(listen: readonly string[], mode: TlsMode, base_url: string | null = null) {
   return { server: { hostname: 'mail.example.net', http: { listen, base_url } }, tls: { mode } };
 }
 
@@ -29,4 +29,15 @@ describe('the world reaches this server', () => {
   ])('%o at %s', (config, url) => {
     expect(baseUrlOf(config)).toBe(url);
   });
+});
+
+test.each<[string, TlsMode | null, TlsMode]>([
+  ['mail.acme-shop.net', null, 'acme'],
+  ['mail.acme-shop.net', 'off', 'off'],
+  ['mail.internal', 'acme', 'acme'],
+  ...['localhost', 'mail', 'mail.test', 'mail.corp.internal', 'mail.local', 'mail.example', 'mail.example.net'].map(
+    (name): [string, TlsMode | null, TlsMode] => [name, null, 'off'],
+  ),
+])('%s with tls.mode %s: %s', (hostname, mode, expected) => {
+  expect(tlsModeOf({ server: { hostname }, tls: { mode } })).toBe(expected);
 });

@@ -1,6 +1,6 @@
 /** The alert rules and the dashboard in monitoring/ name metrics and labels that a daemon shows. */
 import { expect, test } from 'vitest';
-import { selfSignedCertificate } from '../../src/dev/certificate.ts';
+import { selfSignedCertificate } from '../../src/lib/x509.ts';
 import { startTestWorld } from '../harness/daemon.ts';
 import { alertRules, dashboardQueries, readMetrics } from '../harness/monitoring.ts';
 

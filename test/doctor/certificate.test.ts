@@ -2,7 +2,7 @@ import { writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { expect, test } from 'vitest';
 import { serverSchema } from '../../src/config/schema-server.ts';
-import { selfSignedCertificate } from '../../src/dev/certificate.ts';
+import { selfSignedCertificate } from '../../src/lib/x509.ts';
 import { checkCertificate } from '../../src/doctor/doctor.ts';
 import { testClock } from '../harness/clock.ts';
 import { temporaryFolder } from '../harness/store.ts';

@@ -2,7 +2,7 @@
 import { writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { describe, expect, test } from 'vitest';
-import { selfSignedCertificate } from '../../src/dev/certificate.ts';
+import { selfSignedCertificate } from '../../src/lib/x509.ts';
 import { silentLog } from '../../src/lib/log.ts';
 import { keepCertificate, readCertificate, type Certificate } from '../../src/lib/certificate.ts';
 import { startTestWorld } from '../harness/daemon.ts';

@@ -7,7 +7,7 @@ import { connect as connectTcp } from 'node:net';
 import { join } from 'node:path';
 import { connect, type ConnectionOptions, type TLSSocket } from 'node:tls';
 import { expect, test } from 'vitest';
-import { selfSignedCertificate } from '../../src/dev/certificate.ts';
+import { selfSignedCertificate } from '../../src/lib/x509.ts';
 import { startTestWorld, type TestWorld } from '../harness/daemon.ts';
 import { freePort } from '../harness/child.ts';
 import { temporaryFolder } from '../harness/store.ts';

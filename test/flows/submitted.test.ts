@@ -1,7 +1,7 @@
 /** A program hands in mail with its key, and it arrives, signed: the whole daemon. */
 import nodemailer from 'nodemailer';
 import { expect, test } from 'vitest';
-import { selfSignedCertificate } from '../../src/dev/certificate.ts';
+import { selfSignedCertificate } from '../../src/lib/x509.ts';
 import { systemClock } from '../../src/lib/clock.ts';
 import { OPERATOR } from '../../src/store/tenants.ts';
 import { startTestWorld } from '../harness/daemon.ts';

@@ -1,5 +1,5 @@
 /** Certificates for servers on loopback, and their renewal. */
-import { selfSignedCertificate } from '../../src/dev/certificate.ts';
+import { selfSignedCertificate } from '../../src/lib/x509.ts';
 import { keepCertificate, type Certificate, type CertificateKeeper } from '../../src/lib/certificate.ts';
 import { silentLog } from '../../src/lib/log.ts';
 

@@ -6,7 +6,7 @@ import { once } from 'node:events';
 import { createServer, type AddressInfo, type Socket } from 'node:net';
 import { TLSSocket, createSecureContext } from 'node:tls';
 import { onTestFinished } from 'vitest';
-import { selfSignedCertificate } from '../../src/dev/certificate.ts';
+import { selfSignedCertificate } from '../../src/lib/x509.ts';
 
 export type PeerStep =
   'greeting' | 'ehlo' | 'helo' | 'starttls' | 'auth' | 'mail' | 'rcpt' | 'data' | 'final' | 'rset' | 'quit';

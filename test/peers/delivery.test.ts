@@ -2,7 +2,7 @@
 import { writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { expect, onTestFinished, test } from 'vitest';
-import { selfSignedCertificate } from '../../src/dev/certificate.ts';
+import { selfSignedCertificate } from '../../src/lib/x509.ts';
 import { openAppliance, type Appliance } from '../harness/binary.ts';
 import { freePort, until } from '../harness/child.ts';
 import { verifyWithDkimpy } from '../harness/dkimpy.ts';

@@ -3,7 +3,7 @@ import { writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import nodemailer from 'nodemailer';
 import { expect, onTestFinished, test } from 'vitest';
-import { selfSignedCertificate } from '../../src/dev/certificate.ts';
+import { selfSignedCertificate } from '../../src/lib/x509.ts';
 import { OPERATOR } from '../../src/store/tenants.ts';
 import { apiClient } from '../harness/api.ts';
 import { freePort } from '../harness/child.ts';

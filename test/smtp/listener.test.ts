@@ -3,7 +3,7 @@ import { once } from 'node:events';
 import { connect } from 'node:net';
 import { TLSSocket } from 'node:tls';
 import { describe, expect, test } from 'vitest';
-import { selfSignedCertificate } from '../../src/dev/certificate.ts';
+import { selfSignedCertificate } from '../../src/lib/x509.ts';
 import type { MailAuthenticator } from '../../src/smtp/accept.ts';
 import { keptCertificate } from '../harness/certificate.ts';
 import { freePort } from '../harness/child.ts';

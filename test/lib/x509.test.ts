@@ -1,6 +1,6 @@
 import { X509Certificate, createPrivateKey } from 'node:crypto';
 import { expect, test } from 'vitest';
-import { selfSignedCertificate } from '../../src/dev/certificate.ts';
+import { challengeCertificate, selfSignedCertificate } from '../../src/lib/x509.ts';
 
 const NOW = Date.UTC(2026, 5, 15, 12);
 
@@ -27,4 +27,12 @@ test('its lengths are right for few names and for many, and its dates after 2049
 
 test('no two have the same key', () => {
   expect(selfSignedCertificate(['a.test'], NOW).key).not.toBe(selfSignedCertificate(['a.test'], NOW).key);
+});
+
+test('the proof of control of a name is critical, and names it alone (RFC 8737 §3)', () => {
+  const proof = Buffer.alloc(32, 7);
+  const { raw, subjectAltName } = new X509Certificate(challengeCertificate('mx.example.test', proof, NOW).cert);
+  expect(subjectAltName).toBe('DNS:mx.example.test');
+  const extension = `06082b0601050507011f0101ff04220420${proof.toString('hex')}`;
+  expect(raw.toString('hex')).toContain(extension);
 });

@@ -1,0 +1,183 @@
+/** Certificates by ACME, from an authority on loopback that can refuse, be slow and lie; by real TLS clients. */
+import { once } from 'node:events';
+import type { PeerCertificate } from 'node:tls';
+import { connect } from 'node:tls';
+import { expect, test } from 'vitest';
+import { systemClock } from '../../src/lib/clock.ts';
+import { startAcmeServer, type AcmeServer, type Manners } from '../harness/acme.ts';
+import { ask } from '../harness/binary.ts';
+import { startTestWorld, type TestWorld, type WorldSettings } from '../harness/daemon.ts';
+import { SmtpClient } from '../harness/inbound-smtp.ts';
+
+const HOSTNAME = 'mail.postern.test';
+const HOUR = 3_600_000;
+const DAY = 24 * HOUR;
+
+interface Secured {
+  readonly world: TestWorld;
+  readonly authority: AcmeServer;
+  /** Of the listener that speaks TLS. */
+  readonly port: number;
+  /** Lets the wall clock go on, and the daemon look what is due. */
+  later(ms: number): Promise<void>;
+}
+
+async function start(
+  manners: Manners = {},
+  { acme = {}, reachable = true, ...more }: WorldSettings & { acme?: object; reachable?: boolean } = {},
+): Promise<Secured> {
+  const authority = await startAcmeServer(manners);
+  let offset = 0;
+  const clock = { ...systemClock, now: () => Date.now() + offset };
+  const world = await startTestWorld({
+    ...more,
+    parts: { clock, ...more.parts },
+    server: {
+      tls: { mode: 'acme', acme: { directory: authority.directory, ...acme } },
+      server: { http: { listen: ['127.0.0.1:0', 'https://127.0.0.1:0'] } },
+      ...more.server,
+    },
+  });
+  const [plain, secure] = world.daemon.addresses?.tcp ?? [];
+  if (reachable) authority.proofPort = plain?.port;
+  return {
+    world,
+    authority,
+    port: secure?.port ?? 0,
+    async later(ms) {
+      offset += ms;
+      await world.daemon.reload();
+    },
+  };
+}
+
+async function shownAt(port: number, servername = HOSTNAME): Promise<PeerCertificate> {
+  const socket = connect({ host: '127.0.0.1', port, servername, rejectUnauthorized: false });
+  await once(socket, 'secureConnect');
+  const certificate = socket.getPeerCertificate();
+  socket.destroy();
+  return certificate;
+}
+
+interface Status {
+  readonly name: string;
+  readonly expires_at: string | null;
+  readonly failure: { readonly reason: string; readonly next: string } | null;
+}
+
+/** As the operator sees it. */
+async function statesOf({ world }: Secured): Promise<readonly Status[]> {
+  const { body } = await ask({ socketPath: world.daemon.addresses?.socket, path: '/readyz' });
+  return (body as { certificates: Status[] }).certificates;
+}
+
+async function settled(secured: Secured): Promise<readonly Status[]> {
+  for (let i = 0; i < 2000; i++) {
+    const states = await statesOf(secured);
+    if (states.every(({ expires_at: at, failure }) => at !== null || failure !== null)) return states;
+    await systemClock.sleep(10);
+  }
+  throw new Error('no certificate was obtained, nor was there a reason');
+}
+
+const issuer = (certificate: PeerCertificate) => certificate.issuer.CN;
+
+test('it starts with a self-signed certificate, and swaps it for a real one on HTTPS and SMTP', async () => {
+  const secured = await start({}, { reachable: false });
+  const { world, authority, port } = secured;
+  expect(issuer(await shownAt(port))).toBe(HOSTNAME);
+  const [plain] = world.daemon.addresses?.tcp ?? [];
+  authority.proofPort = plain?.port;
+  expect(await settled(secured)).toMatchObject([{ name: HOSTNAME, failure: null }]);
+  expect(await shownAt(port)).toMatchObject({ issuer: { CN: 'Test authority' }, subjectaltname: `DNS:${HOSTNAME}` });
+  const smtp = await SmtpClient.open(world.daemon.smtp[0]?.port ?? 0);
+  await smtp.say('EHLO client.test');
+  expect(await smtp.say('STARTTLS')).toMatch(/^220/);
+  expect(authority.orders).toEqual([HOSTNAME]);
+  expect([...authority.accounts.values()]).toEqual([['mailto:ops@inbox.test']]);
+});
+
+test('what it obtained is there after a restart, and it is renewed when a third of its life is left', async () => {
+  const secured = await start({ pending: 3, badNonce: true });
+  const { world, authority, port, later } = secured;
+  await settled(secured);
+  const first = await shownAt(port);
+  await later(30 * DAY);
+  expect(authority.orders).toHaveLength(1);
+  await later(32 * DAY);
+  expect(authority.orders).toHaveLength(2);
+  const second = await shownAt(port);
+  expect(second.serialNumber).not.toBe(first.serialNumber);
+  expect(authority.accounts.size).toBe(1);
+  const metrics = await ask({ socketPath: world.daemon.addresses?.socket, path: '/metrics' });
+  expect(String(metrics.body)).toContain(
+    `postern_tls_certificate_expiry_timestamp_seconds{name="${HOSTNAME}"} ${Date.parse(second.valid_to) / 1000}`,
+  );
+});
+
+test.each<[string, Manners, string]>([
+  [
+    'refuses',
+    { refuse: { status: 403, type: 'rejectedIdentifier', detail: 'not\nthat\u001B[31m name' } },
+    'not that [31m name',
+  ],
+  ['certifies another name', { lie: 'name' }, `is not for ${HOSTNAME}`],
+  ['certifies another key', { lie: 'key' }, 'is for another key'],
+  ['wants an account that it knows', { eab: { key_id: 'k', hmac_key: 'c2VjcmV0' } }, 'tls.acme.eab'],
+])('an authority that %s is tried again later, and no storm of it', async (_what, manners, reason) => {
+  const secured = await start(manners);
+  const { authority, port, later } = secured;
+  const [state] = await settled(secured);
+  expect(state).toMatchObject({
+    name: HOSTNAME,
+    expires_at: null,
+    failure: { reason: expect.stringContaining(reason) },
+  });
+  expect(issuer(await shownAt(port))).toBe(HOSTNAME);
+  const orders = authority.orders.length;
+  for (let i = 0; i < 5; i++) await later(1000);
+  expect(authority.orders).toHaveLength(orders);
+  for (let hour = 0; hour < 24; hour++) await later(HOUR);
+  expect(authority.orders.length).toBeLessThan(12);
+  Object.assign(manners, { refuse: undefined, lie: undefined, eab: undefined });
+  await later(2 * DAY);
+  expect(issuer(await shownAt(port))).toBe('Test authority');
+});
+
+test('the last good one goes on while a renewal fails, and Retry-After is kept', async () => {
+  const manners: Manners = {};
+  const secured = await start(manners);
+  const { authority, port, later } = secured;
+  await settled(secured);
+  manners.refuse = { status: 429, type: 'rateLimited', detail: 'too many', retryAfter: String((3 * DAY) / 1000) };
+  await later(62 * DAY);
+  expect(issuer(await shownAt(port))).toBe('Test authority');
+  expect(await statesOf(secured)).toMatchObject([{ failure: { reason: 'too many' } }]);
+  await later(2 * DAY);
+  expect(authority.orders).toHaveLength(2);
+  await later(2 * DAY);
+  expect(authority.orders).toHaveLength(3);
+});
+
+test('an authority that does not answer does not hold up the end', async () => {
+  const { world, authority } = await start({ hang: true });
+  for (let i = 0; i < 1000 && authority.orders.length + authority.accounts.size === 0; i++) await systemClock.sleep(10);
+  await expect(world.daemon.close()).resolves.toBeUndefined();
+});
+
+test('other names have their own certificates, chosen by SNI', async () => {
+  const secured = await start({}, { acme: { names: ['forms.postern.test'] } });
+  const { port, later } = secured;
+  for (let i = 0; i < 3; i++) await later(0);
+  await settled(secured);
+  expect(await shownAt(port, 'forms.postern.test')).toMatchObject({ subjectaltname: 'DNS:forms.postern.test' });
+  expect(await shownAt(port, HOSTNAME)).toMatchObject({ subjectaltname: `DNS:${HOSTNAME}` });
+  expect(await shownAt(port, 'other.test')).toMatchObject({ subjectaltname: `DNS:${HOSTNAME}` });
+});
+
+test('the account is bound to another one where the authority asks for that', async () => {
+  const eab = { key_id: 'kid-1', hmac_key: 'zWNDZM6eQGHWpSRTPal5eIUYFTu7EajVIoguysqZ9wG44nMEtx3MUAsUDkMTQ12W' };
+  const secured = await start({ eab }, { acme: { eab, email: 'certificates@inbox.test' } });
+  expect(await settled(secured)).toMatchObject([{ failure: null }]);
+  expect([...secured.authority.accounts.values()]).toEqual([['mailto:certificates@inbox.test']]);
+});
