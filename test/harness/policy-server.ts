@@ -4,7 +4,7 @@ import { createServer } from 'node:https';
 import type { AddressInfo } from 'node:net';
 import { getCACertificates, setDefaultCACertificates } from 'node:tls';
 import { onTestFinished } from 'vitest';
-import { selfSignedCertificate } from '../../src/dev/certificate.ts';
+import { selfSignedCertificate } from '../../src/lib/x509.ts';
 import { createPolicyFetch } from '../../src/dns/guarded-fetch.ts';
 import type { FetchedPolicy } from '../../src/dns/mta-sts.ts';
 
