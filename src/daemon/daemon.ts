@@ -49,6 +49,7 @@ import { OWNER_LINKS, sweepUsedLinks } from '../forms/owner-links.ts';
 import { openBackups } from '../store/backup.ts';
 import { createStore, databaseFile } from '../store/database.ts';
 import { watchFreeSpace } from '../store/sqlite.ts';
+import { watchForwarded } from '../http/forwarded.ts';
 import { createHttpServer, type HttpAddresses } from '../http/server.ts';
 import { startJobs, watchClock, retentionJobs } from './jobs.ts';
 import { systemClock, type Clock } from '../lib/clock.ts';
@@ -240,6 +241,7 @@ async function start(
   const backups = await openBackups({ path, clock, log, reserve: () => config().limits.free_disk });
   ending.push(() => backups.drop());
   const counters = createSmtpCounters();
+  const forwarded = watchForwarded(core);
   const metrics = createMetrics({
     ...core,
     version: version(),
@@ -305,10 +307,11 @@ async function start(
   const http = createHttpServer({
     ...shared,
     metrics,
+    forwarded,
     checkConfig: source.check,
     hostKeys,
     backups,
-    doctor: createDoctor({ ...core, queueProblem: delivery.problem, databaseFile: path }),
+    doctor: createDoctor({ ...core, queueProblem: delivery.problem, databaseFile: path, forwardedBy: forwarded.peers }),
     explain,
     trace: (id) => trace(store, id),
     files,

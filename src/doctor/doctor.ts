@@ -19,6 +19,7 @@ import {
   checkDatabase,
   checkDisk,
   checkDomains,
+  checkProxies,
   checkQueue,
   checkResolver,
   type Machine,
@@ -76,6 +77,7 @@ export function createDoctor(machine: Machine): Doctor {
       database: () => checkDatabase(machine),
       queue: () => checkQueue(machine),
       domains: () => checkDomains(machine),
+      trusted_proxies: async () => checkProxies(machine),
       configuration: async () => checkConfiguration(machine),
     };
     const checks = (await Promise.all(Object.entries(looks).map(([name, look]) => within(name, look)))).flat();
