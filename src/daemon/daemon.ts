@@ -58,6 +58,7 @@ import { activatedSockets, type ListenAddress } from '../lib/sockets.ts';
 import { createLog, type AdjustableLog, type Log } from '../lib/log.ts';
 import { isClockBehind, pullBackDueTimes } from '../store/clock-step.ts';
 import { foldMessageCounts } from '../store/usage.ts';
+import { createAlerts } from './alerts.ts';
 import { joinCluster } from './cluster.ts';
 import { createProcessPool, type ProcessPool } from './process-pool.ts';
 import { LEASE } from '../queue/claimer.ts';
@@ -242,11 +243,15 @@ async function start(
   ending.push(() => backups.drop());
   const counters = createSmtpCounters();
   const forwarded = watchForwarded(core);
+  const alerts = createAlerts({
+    ...core,
+    certificates: () => (certificate === undefined ? [] : [certificate.current().cert]),
+  });
   const metrics = createMetrics({
     ...core,
     version: version(),
     delivery: delivery.metrics,
-    figures: () => daemonFigures({ databaseErrors, problems: snapshot().problems, certificate }),
+    figures: () => [...daemonFigures({ databaseErrors, problems: snapshot().problems, certificate }), alerts.figure()],
     tallies: [
       {
         name: 'postern_smtp_connections_total',
@@ -423,6 +428,7 @@ async function start(
         acknowledged: () => sweepAcknowledged(core),
         ...retentionJobs(core),
         ...smtp.jobs,
+        ...alerts.jobs,
         ...(certificate === undefined ? {} : { certificate: certificate.look }),
       },
     }),

@@ -3,6 +3,7 @@
  * and `msg` for people. docs/monitoring.md lists them; a test compares.
  */
 export const LOG_EVENTS = {
+  'alert.sent': 'The operator was sent an alert.',
   'auth.failed': 'An API key was rejected.',
   'auth.failure_not_recorded': 'A rejected API key could not be recorded as an event.',
   'backup.abandoned': 'A backup was given up before it was complete.',
