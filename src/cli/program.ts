@@ -82,8 +82,8 @@ function addServices(program: CliCommand, services: Services): void {
     .command('serve')
     .summary('Run the daemon')
     .description(
-      'Run the daemon. Certificates are read from files (no ACME). Outbound TLS is opportunistic: MTA-STS and DANE are ' +
-        'not applied, and TLS reports are neither sent nor read',
+      'Run the daemon. Certificates are read from files (no ACME). Outbound TLS follows the MTA-STS policy of ' +
+        'the recipient domain. DANE is not applied, and TLS reports are neither sent nor read',
     )
     .option(...CONFIG_OPTION)
     .action((options: { config?: string }) => services.serve(options.config));

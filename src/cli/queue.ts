@@ -148,11 +148,18 @@ function writeMessage({ message, deliveries }: AnswerOf<typeof routes.show>, { w
       shortTime(attempt.at),
       attempt.outcome,
       [attempt.host, attempt.address].filter((part) => part !== null).join(' '),
-      attempt.tls ?? 'clear',
+      tlsText(attempt),
       attempt.reply,
     ]);
     if (rows.length > 0) write(table(['  ATTEMPT', 'AT', 'OUTCOME', 'HOST', 'TLS', 'REPLY'], rows, width));
   }
+}
+
+type Attempt = AnswerOf<typeof routes.show>['deliveries'][number]['tries'][number];
+
+function tlsText({ tls, tls_policy, tls_result }: Attempt): string {
+  const policy = tls_policy === null ? '' : ` (${tls_policy}: ${tls_result ?? 'not reached'})`;
+  return `${tls ?? 'clear'}${policy}`;
 }
 
 type Delivery = AnswerOf<typeof routes.list>['deliveries'][number];

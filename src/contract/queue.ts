@@ -43,7 +43,17 @@ const attempt = z.object({
   at: optionalTime,
   host: z.string().nullable(),
   address: z.string().nullable(),
-  tls: z.string().nullable(),
+  tls: z.string().nullable().describe('TLS version; null for clear text.'),
+  tls_policy: z
+    .string()
+    .nullable()
+    .describe('The policy of the recipient’s domain that applied: `mta-sts enforce` or `mta-sts testing`.'),
+  tls_result: z
+    .string()
+    .nullable()
+    .describe(
+      'What came of the policy: `success`, or a failure in the words of RFC 8460, such as `certificate-expired`.',
+    ),
   outcome: z.enum(['delivered', 'deferred', 'bounced', 'expired', 'interrupted', 'captured']),
   reply: z.string(),
 });

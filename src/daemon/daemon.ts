@@ -28,7 +28,7 @@ import type { ServerConfig } from '../config/schema.ts';
 import { createConfigSource, type Reload } from '../config/source.ts';
 import { projectStore, readServer } from './configuration.ts';
 import { openDelivery } from './delivery-remote.ts';
-import { loopbackSmtp, openWebhookHttp } from './delivery.ts';
+import { loopbackSmtp, openMtaSts, openWebhookHttp } from './delivery.ts';
 import { openDirectory, openSmtp } from './smtp.ts';
 import { createHttpDoor, createPolicyFetch, type HttpDoor } from '../dns/guarded-fetch.ts';
 import { refusesMail } from '../dns/mx.ts';
@@ -153,7 +153,7 @@ async function start(
   const { reader, renderer } = pool;
 
   // Open the store, and what is in force in it.
-  const opened = parts.store ?? (await createStore(server.database.url));
+  const opened = parts.store ?? (await createStore(server.database.url, { log, reserve: server.limits.free_disk }));
   if (parts.store === undefined) ending.push(() => opened.close());
   let databaseErrors = 0;
   const store = watchFailures(opened, () => databaseErrors++);
@@ -281,8 +281,10 @@ async function start(
   const clientKey = createSecretKey(await obtainSecret(store, 'client-address', clock.now()));
   const srs = await openSrsKeys(core);
   const directory = await openDirectory({ ...core, domains }, srs);
+  const mtaSts = openMtaSts(core);
   const explain = createExplain({
     ...core,
+    mtaSts,
     domains,
     revisionOf,
     // Under its name: that is enough to say where mail would go.
@@ -408,6 +410,7 @@ async function start(
         }),
         domains: domains.checkDue,
         host_keys: hostKeys.checkDue,
+        mta_sts: () => mtaSts.refresh(),
         ...(store.dialect === 'postgres' ? { configuration: source.refresh } : {}),
         files: files.sweep,
         idempotency: () => idempotency.sweep(),

@@ -18,6 +18,7 @@ import type { AdjustableLog } from '../lib/log.ts';
 import type { ListenAddress } from '../lib/sockets.ts';
 import type { SigningContext } from '../mail/dkim.ts';
 import { createSmtpClient } from '../smtp-client/client.ts';
+import { MtaSts } from '../smtp-client/mta-sts.ts';
 import type { Random, Source } from '../queue/transport.ts';
 import type { LoopbackAddress, LoopbackSmtp } from '../smtp-client/route.ts';
 import type { DeliveryMetrics } from './delivery-metrics.ts';
@@ -35,7 +36,7 @@ import { obtainSecret } from '../store/secrets.ts';
 import type { Store } from '../store/store.ts';
 import type { MessageKind } from '../store/tables.ts';
 import { createTransactionalSource } from '../transactional/source.ts';
-import { createHttpDoor, type HttpDoor } from '../dns/guarded-fetch.ts';
+import { createHttpDoor, createPolicyFetch, type HttpDoor } from '../dns/guarded-fetch.ts';
 import type { Reading } from '../http/metrics.ts';
 import { version } from '../lib/version.ts';
 import { findProject } from '../store/projects.ts';
@@ -102,6 +103,7 @@ export async function startDelivery(parts: DeliveryParts): Promise<Delivery> {
     log,
     random,
     ownAddresses: (ip) => config().server.public_ips.includes(ip),
+    mtaSts: openMtaSts({ store, clock, log, resolver, config }),
     loopback: loopbackSmtp({ store, config, place: () => listening?.smtp }),
     onTransaction: metrics.transaction,
   });
@@ -158,6 +160,19 @@ export async function startDelivery(parts: DeliveryParts): Promise<Delivery> {
       await pool.close();
     },
   };
+}
+
+/** The policies of domains to which mail is sent; where these may be on private networks, what serves their policies may be, too. */
+export function openMtaSts({
+  config,
+  ...parts
+}: Pick<DeliveryParts, 'store' | 'clock' | 'log' | 'resolver'> & Pick<SourceParts, 'config'>): MtaSts {
+  const fetchPolicy = createPolicyFetch({
+    resolver: parts.resolver,
+    userAgent: `Postern/${version()}`,
+    allowPrivate: () => config().delivery.allow_private_networks,
+  });
+  return new MtaSts({ ...parts, fetchPolicy });
 }
 
 /** The SMTP port of this daemon, for the domains that it may know and its own name. */

@@ -39,6 +39,10 @@ export type HttpReply =
       readonly retryAfter: string | undefined;
       /** The beginning of the body, at most 64 KiB. */
       readonly text: string;
+      /** The body broke off, or is longer. */
+      readonly isCut?: true;
+      /** The media type without parameters, in lower case. */
+      readonly type?: string;
     }
   /** Nothing was sent, nor will it ever be to this address. */
   | { readonly kind: 'refused'; readonly reason: string }
@@ -107,13 +111,14 @@ export function createHttpDoor(options: HttpDoorOptions): HttpDoor {
         reset: true,
         signal,
       });
-      const { 'retry-after': retryAfter } = headers;
-      const text = await beginningOf(body);
+      const { 'retry-after': retryAfter, 'content-type': type } = headers;
+      const beginning = await beginningOf(body);
       return {
         kind: 'answered',
         status: statusCode,
         retryAfter: typeof retryAfter === 'string' ? retryAfter : undefined,
-        text,
+        ...beginning,
+        ...(typeof type === 'string' && { type: type.replace(/;.*$/s, '').trim().toLowerCase() }),
       } as const;
     } finally {
       await client.destroy();
@@ -161,19 +166,22 @@ function pinned(addresses: readonly string[]): LookupFunction {
 }
 
 /** A body that breaks off has said what it has said: its status came before. */
-async function beginningOf(body: AsyncIterable<Uint8Array>): Promise<string> {
+async function beginningOf(body: AsyncIterable<Uint8Array>): Promise<{ text: string; isCut?: true }> {
   const chunks: Uint8Array[] = [];
   let size = 0;
+  let isBroken = false;
   try {
     for await (const chunk of body) {
       chunks.push(chunk);
       size += chunk.length;
-      if (size >= MAX_TEXT) break;
+      if (size > MAX_TEXT) break;
     }
   } catch {
     // Its status is what counts.
+    isBroken = true;
   }
-  return Buffer.concat(chunks).subarray(0, MAX_TEXT).toString();
+  const text = Buffer.concat(chunks).subarray(0, MAX_TEXT).toString();
+  return isBroken || size > MAX_TEXT ? { text, isCut: true } : { text };
 }
 
 function reasonOf(error: unknown): string {
@@ -186,14 +194,22 @@ function reasonOf(error: unknown): string {
 
 const WHOLE_MS = 5000;
 
-/** Never rejects. */
-export function createPolicyFetch(options: {
+export interface PolicyFetchOptions {
   readonly resolver: Pick<Resolver, 'addresses'>;
   readonly userAgent: string;
-}): (url: string) => Promise<FetchedPolicy> {
-  const http = createHttpDoor({ ...options, allowPrivate: () => false, connectMs: WHOLE_MS, wholeMs: WHOLE_MS });
+  /** Whether the policy may be on a private network; default: no. */
+  readonly allowPrivate?: () => boolean;
+}
+
+/** Never rejects. */
+export function createPolicyFetch(options: PolicyFetchOptions): (url: string) => Promise<FetchedPolicy> {
+  const http = createHttpDoor({ allowPrivate: () => false, ...options, connectMs: WHOLE_MS, wholeMs: WHOLE_MS });
   return async (url) => {
     const reply = await http.request({ method: 'GET', url });
-    return reply.kind === 'refused' ? { kind: 'failed', reason: `it ${reply.reason}` } : reply;
+    if (reply.kind === 'refused') return { kind: 'failed', reason: `it ${reply.reason}` };
+    // A part of a policy names a part of the mail hosts.
+    if (reply.kind === 'answered' && reply.isCut === true)
+      return { kind: 'failed', reason: 'it broke off, or is larger than 64 KiB' };
+    return reply;
   };
 }

@@ -1,15 +1,18 @@
 /**
  * MTA-STS (RFC 8461): a domain whose mail comes here may demand that it comes encrypted. The owner publishes a TXT record
- * and points `mta-sts.<domain>` here; the policy itself is what this server answers there over HTTPS.
+ * and points `mta-sts.<domain>` here; the policy itself is what this server answers there over HTTPS. Policies of other
+ * domains are read here, too.
  */
 import { createHash } from 'node:crypto';
+import { parsePolicy, validateMx } from 'mailauth/lib/mta-sts.js';
+import { messageOf } from '../lib/errors.ts';
 import { missing, ok, tagList, unanswered, wrong, type Finding } from './finding.ts';
 import type { Answer, Resolver } from './resolver.ts';
 import { placeOf } from './networks.ts';
 
 /** A policy as it was fetched; `failed` where nothing can be said of it now. */
 export type FetchedPolicy =
-  | { readonly kind: 'answered'; readonly status: number; readonly text: string }
+  | { readonly kind: 'answered'; readonly status: number; readonly type?: string; readonly text: string }
   | { readonly kind: 'failed'; readonly reason: string };
 
 export interface PolicyWorld {
@@ -124,4 +127,45 @@ export function checkTlsReporting(texts: readonly string[]): Finding {
   return areTargets
     ? ok(found)
     : wrong('rua= names no address for reports, such as mailto:postmaster@example.com.', found);
+}
+
+// Policies of domains to which mail is sent.
+
+/** What a domain demands of those who send to it (§3.2). */
+export interface MtaStsPolicy {
+  readonly mode: 'enforce' | 'testing' | 'none';
+  /** Names and patterns (`*.example.com`) of mail hosts. */
+  readonly mx: readonly string[];
+  /** Seconds. */
+  readonly maxAge: number;
+}
+
+const MAX_HOSTS = 100;
+
+/** The id that the TXT records at `_mta-sts.<domain>` announce; undefined where there is no policy (§3.1). */
+export function announcedId(texts: readonly string[]): string | undefined {
+  const [only, ...more] = texts.filter((text) => /^v=STSv1[ \t]*;/.test(text));
+  if (only === undefined || more.length > 0) return undefined;
+  const id = tagList(only)?.get('id') ?? '';
+  return /^[A-Za-z0-9]{1,32}$/.test(id) ? id : undefined;
+}
+
+/** The policy in an answer, or why it is none for senders (§3.2, §3.3). */
+export function readPolicy(fetched: FetchedPolicy): MtaStsPolicy | string {
+  if (fetched.kind === 'failed') return fetched.reason;
+  const { status, type, text } = fetched;
+  if (status !== 200) return `it answers ${status}`;
+  // A site where visitors may leave files of other types must not announce a policy.
+  if (type !== 'text/plain') return `its type is ${type ?? 'not given'}, not text/plain`;
+  try {
+    const { mode, mx = [], maxAge = 0 } = parsePolicy(text, { strict: true });
+    return mx.length > MAX_HOSTS ? `it names more than ${MAX_HOSTS} mail hosts` : { mode, mx, maxAge };
+  } catch (error) {
+    return messageOf(error);
+  }
+}
+
+/** Whether the policy names this mail host (§4.1). */
+export function namesHost(policy: Pick<MtaStsPolicy, 'mode' | 'mx'>, host: string): boolean {
+  return validateMx(host, policy).valid;
 }

@@ -26,7 +26,9 @@ export type MailHosts =
       /** Its mail hosts are we. */
       readonly isOwn?: true;
     }
-  | { readonly kind: 'temporary'; readonly reason: string };
+  | { readonly kind: 'temporary'; readonly reason: string }
+  /** The policy lets none of its mail hosts take mail. */
+  | { readonly kind: 'forbidden'; readonly hosts: readonly string[] };
 
 export interface MailHostOptions {
   readonly resolver: Pick<Resolver, 'mx' | 'addresses' | 'lookup'>;
@@ -35,6 +37,8 @@ export interface MailHostOptions {
   /** Whether connecting there would reach ourselves. */
   readonly ownAddresses: (ip: string) => boolean;
   readonly allowPrivate: boolean;
+  /** Whether a policy of the domain lets this host take its mail; default: any. */
+  readonly mayTake?: ((host: string) => boolean) | undefined;
   /** 0 ≤ number < 1, for the order among equals; default: Math.random. */
   readonly random?: () => number;
 }
@@ -73,10 +77,14 @@ async function choose(
   domain: string,
   { records, implicit, options }: { records: readonly MxRecord[]; implicit?: boolean; options: MailHostOptions },
 ): Promise<MailHosts> {
-  const random = options.random ?? Math.random;
+  const { random = Math.random, mayTake = () => true } = options;
   const ordered = shuffled(records, random).sort((a, b) => a.preference - b.preference);
   const ownByName = ordered.find(({ exchange }) => exchange === options.hostname.toLowerCase());
-  const candidates = before(ownByName, ordered).slice(0, MAX_HOSTS);
+  const nearer = before(ownByName, ordered);
+  const candidates = nearer.filter(({ exchange }) => mayTake(exchange)).slice(0, MAX_HOSTS);
+  if (candidates.length === 0 && nearer.length > 0) {
+    return { kind: 'forbidden', hosts: nearer.slice(0, MAX_HOSTS).map(({ exchange }) => exchange) };
+  }
   const targets = await Promise.all(candidates.map((record) => resolveTarget(record, options)));
 
   const ownByAddress = targets.find(({ kind }) => kind === 'own');

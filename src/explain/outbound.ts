@@ -31,6 +31,7 @@ export async function outboundSteps(address: string, mail: Mail | undefined, par
     config: parts.snapshot().server,
     ownAddresses: (ip) => parts.snapshot().server.server.public_ips.includes(ip),
     random: parts.random,
+    mtaSts: parts.mtaSts,
     loopback: parts.loopback,
   });
   const steps = [
@@ -131,6 +132,21 @@ function tlsStep(nextHop: NextHop, attempts: readonly RecentAttempt[]): Step {
   const verified = policies.some((policy) => policy.verified);
   const last = attempts.find(({ outcome, host }) => outcome === 'delivered' && host !== null);
   const seen = last === undefined ? 'nothing was delivered there lately' : `last seen: ${last.tls ?? 'clear text'}`;
+  const mtaSts = nextHop.mtaSts;
+  if (mtaSts !== undefined) {
+    const hosts = mtaSts.mx.join(', ');
+    return mtaSts.mode === 'enforce'
+      ? passes(
+          'tls',
+          `TLS is required, with a certificate that is the host’s (${seen})`,
+          `MTA-STS, mode enforce: ${hosts}`,
+        )
+      : passes(
+          'tls',
+          `TLS where the host offers it; failures are only noted (${seen})`,
+          `MTA-STS, mode testing: ${hosts}`,
+        );
+  }
   const wanted = required
     ? `TLS is required${verified ? ', with a certificate that is the host’s' : ''}`
     : 'TLS where the host offers it, with any certificate; else clear text';

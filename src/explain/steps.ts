@@ -6,6 +6,7 @@ import type { Snapshot } from '../config/snapshot.ts';
 import type { Resolver } from '../dns/resolver.ts';
 import type { Clock } from '../lib/clock.ts';
 import type { Random } from '../queue/transport.ts';
+import type { MtaSts } from '../smtp-client/mta-sts.ts';
 import type { LoopbackSmtp } from '../smtp-client/route.ts';
 import type { Directory } from '../smtp/recipients.ts';
 import type { Store } from '../store/store.ts';
@@ -49,6 +50,7 @@ export interface ExplainParts {
   readonly snapshot: () => Snapshot;
   readonly resolver: Resolver;
   readonly random: Random;
+  readonly mtaSts: Pick<MtaSts, 'policyOf'>;
   /** For mail to domains that come here. */
   readonly loopback: LoopbackSmtp;
   readonly domains: Pick<Domains, 'report'>;

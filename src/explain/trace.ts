@@ -244,9 +244,10 @@ function eventEntry({ id, created_at: at, type, message, submission, data }: Eve
 /** Of a delivery that is not traced: nothing. */
 function attemptEntry(row: AttemptRow, recipient: string | undefined): Entry | undefined {
   if (recipient === undefined) return undefined;
-  const { delivery: id, number, at, host, address, tls, outcome, reply } = row;
+  const { delivery: id, number, at, host, address, tls, tls_policy, tls_result, outcome, reply } = row;
   const where = host === null ? '' : ` at ${host} [${address ?? '?'}] over ${tls ?? 'clear text'}`;
-  return { at, step: 'attempt', id, text: `try ${number} for ${recipient}: ${outcome}${where}: ${reply}` };
+  const policy = tls_policy === null ? '' : ` (${tls_policy}: ${tls_result ?? 'not reached'})`;
+  return { at, step: 'attempt', id, text: `try ${number} for ${recipient}: ${outcome}${where}${policy}: ${reply}` };
 }
 
 /** How a delivery ended, or what it waits for. */

@@ -87,6 +87,8 @@ export const LOG_EVENTS = {
   'limits.not_swept': 'Old counters of limits could not be removed.',
   'log.dropped': 'Lines of the log were dropped because their reader is too slow.',
   'metrics.failed': 'The metrics could not be collected.',
+  'migration.copied': 'The database was copied before its migration.',
+  'mta_sts.not_fetched': 'The MTA-STS policy of a recipient domain could not be fetched.',
   'notification.too_big': 'A notification was sent without files that are too large.',
   'outbox.caught': 'The development server caught a mail.',
   'outbox.connection': 'A connection to the development mail server failed.',

@@ -252,6 +252,8 @@ const BY_STATUS: Readonly<Record<string, BounceClass>> = {
   '4.310': 'no_domain',
   '4': 'temporary',
   '6': 'content',
+  // TLS that is not as a policy wants it.
+  '7.5': 'temporary',
   '7.8': 'authentication',
   '7.13': 'disabled',
   '7.20': 'authentication',

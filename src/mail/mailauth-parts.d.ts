@@ -1,4 +1,4 @@
-/** Parts of mailauth that it does not export or describe itself, as far as authenticate.ts uses them. */
+/** Parts of mailauth that it does not export or describe itself, as far as they are used here. */
 
 declare module 'mailauth/lib/dkim/dkim-verifier.js' {
   import type { ARCData, DKIMResult, DNSResolver } from 'mailauth';
@@ -30,4 +30,15 @@ declare module 'mailauth/lib/dmarc/verify.js' {
     arcResult: ARCResult;
     resolver: DNSResolver;
   }): Promise<{ response: DMARCResult | false; dkimAligned?: ReadonlySet<string> }>;
+}
+
+declare module 'mailauth/lib/mta-sts.js' {
+  interface Policy {
+    readonly mode: 'enforce' | 'testing' | 'none';
+    readonly mx?: readonly string[];
+    readonly maxAge?: number;
+  }
+  /** Throws where the text is no policy. */
+  export function parsePolicy(file: string, options: { strict: boolean }): Policy;
+  export function validateMx(mx: string, policy: Policy): { readonly valid: boolean };
 }

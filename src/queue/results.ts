@@ -107,7 +107,7 @@ interface Tried extends About {
   readonly lease: { readonly id: string; readonly owner: string; readonly attempts: number };
 }
 
-type Words = Pick<RecipientResult, 'reply' | 'host' | 'address' | 'tls' | 'after' | 'complained'>;
+type Words = Pick<RecipientResult, 'reply' | 'host' | 'address' | 'tls' | 'policy' | 'after' | 'complained'>;
 
 interface Written {
   readonly endings: readonly Ending[];
@@ -411,7 +411,7 @@ function expired(row: DeliveryRow, message: MessageRow | undefined, now: number)
   return {
     unit: (data) => [
       endWaiting({ id, state: 'expired', reply, at: now }, 1),
-      insertAttempt({ delivery: id, number: attempts + 1, at: now, outcome: 'expired', ...words }),
+      insertAttempt({ delivery: id, number: attempts + 1, at: now, outcome: 'expired', ...said(words) }),
       ...eventOf(about, 'email.bounced', { state: 'expired', ...words, class: why, attempt: attempts, ...data }),
     ],
     failure: failureOf(about, words, why),
@@ -439,7 +439,9 @@ function said({ reply, host, address, tls }: Words) {
 }
 
 function attempt({ row, now }: Tried, outcome: Exclude<AttemptRow['outcome'], 'expired'>, words: Words) {
-  return insertAttempt({ delivery: row.id, number: row.attempts, at: now, outcome, ...said(words) });
+  const { name = null, result = null } = words.policy ?? {};
+  const policy = { tls_policy: name, tls_result: result };
+  return insertAttempt({ delivery: row.id, number: row.attempts, at: now, outcome, ...said(words), ...policy });
 }
 
 /** The event of a delivery; what becomes of one to a webhook is none: webhooks would be told of it. */

@@ -106,7 +106,26 @@ export interface Peer {
   readonly host: string | null;
   readonly address: string | null;
   readonly tls: string | null;
+  /** Where the recipients' domain has a TLS policy. */
+  readonly policy?: AppliedPolicy | undefined;
 }
+
+/** A TLS policy, and what came of it: null where no session got as far. */
+export interface AppliedPolicy {
+  readonly name: PolicyName;
+  readonly result: TlsResult | null;
+}
+
+export type PolicyName = 'dane' | 'mta-sts enforce' | 'mta-sts testing';
+
+/** In the words of RFC 8460 §4.3. */
+export type TlsResult =
+  | 'success'
+  | 'starttls-not-supported'
+  | 'certificate-host-mismatch'
+  | 'certificate-expired'
+  | 'certificate-not-trusted'
+  | 'validation-failure';
 
 export interface RecipientResult extends Peer {
   readonly recipient: Recipient;

@@ -13,7 +13,7 @@ import { MxPool } from './mx-pool.ts';
 import { findRoute, type NextHop, type Route, type RouteOptions } from './route.ts';
 import { TIMEOUTS, type Timeouts } from './wire.ts';
 
-export interface SmtpClientOptions extends Pick<RouteOptions, 'resolver' | 'random' | 'loopback'> {
+export interface SmtpClientOptions extends Pick<RouteOptions, 'resolver' | 'random' | 'mtaSts' | 'loopback'> {
   readonly config: () => ServerConfig;
   readonly clock: Clock;
   readonly log: Log;
@@ -68,7 +68,13 @@ export function createSmtpClient(options: SmtpClientOptions): SmtpClient {
         return end(batches, (batch) => sameForAll(batch, 'bounced', route.reply));
       case 'temporary':
         // One has found out for all of them.
-        end(batches.slice(0, 1), () => ({ kind: 'unreachable', reply: route.reply, began, ...NOBODY }));
+        end(batches.slice(0, 1), () => ({
+          ...NOBODY,
+          kind: 'unreachable',
+          reply: route.reply,
+          began,
+          policy: route.policy,
+        }));
         return end(batches.slice(1), untouched);
     }
   }

@@ -92,7 +92,9 @@ export type ConnectionFault =
   /** The other side speaks something else. */
   | 'protocol'
   /** A policy of ours (TLS, authentication) cannot be kept there. */
-  | 'unsuitable';
+  | 'unsuitable'
+  /** The TLS policy of the recipients' domain is not kept there. */
+  | 'insecure';
 
 export type Happening =
   | {
@@ -174,4 +176,5 @@ const FAULT_CODES: Readonly<Record<ConnectionFault, string>> = {
   closed: '421 4.4.2',
   protocol: '421 4.5.0',
   unsuitable: '421 4.7.0',
+  insecure: '421 4.7.5',
 };

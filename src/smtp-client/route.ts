@@ -5,11 +5,13 @@
  */
 import { isIP } from 'node:net';
 import type { ServerConfig } from '../config/schema.ts';
+import { namesHost, type MtaStsPolicy } from '../dns/mta-sts.ts';
 import { findMailHosts, type MailHost } from '../dns/mx.ts';
 import { addressInRanges, isPublicAddress } from '../dns/networks.ts';
 import type { Resolver } from '../dns/resolver.ts';
 import { parseListenAddress, type ListenAddress } from '../lib/sockets.ts';
-import type { Random } from '../queue/transport.ts';
+import type { AppliedPolicy, Random } from '../queue/transport.ts';
+import type { MtaSts } from './mta-sts.ts';
 
 export interface NextHop {
   /** Equal for destinations with the same hosts and port. */
@@ -19,6 +21,8 @@ export interface NextHop {
   readonly port: number;
   /** `implicit`: TLS from the first byte. `opportunistic`: STARTTLS where it is offered and works. */
   readonly tls: 'opportunistic' | 'implicit';
+  /** What the recipients' domain demands (RFC 8461). */
+  readonly mtaSts?: Pick<MtaStsPolicy, 'mode' | 'mx'> | undefined;
   /** For the smarthost alone. */
   readonly credentials?: { readonly user: string; readonly password: string };
   /** For our own SMTP port alone. */
@@ -27,7 +31,7 @@ export interface NextHop {
 
 export type Route =
   | { readonly kind: 'nextHop'; readonly nextHop: NextHop }
-  | { readonly kind: 'permanent' | 'temporary'; readonly reply: string };
+  | { readonly kind: 'permanent' | 'temporary'; readonly reply: string; readonly policy?: AppliedPolicy };
 
 export interface RouteOptions {
   readonly resolver: Resolver;
@@ -35,6 +39,8 @@ export interface RouteOptions {
   /** Whether connecting to this address and the delivery port would reach ourselves. */
   readonly ownAddresses: (ip: string) => boolean;
   readonly random: Random;
+  /** Without it no domain has a policy. */
+  readonly mtaSts?: Pick<MtaSts, 'policyOf'> | undefined;
   /** Without it mail for a domain whose mail hosts are we goes nowhere. */
   readonly loopback?: LoopbackSmtp | undefined;
 }
@@ -71,7 +77,15 @@ export async function findRoute(destination: string, options: RouteOptions): Pro
   const rule = routeRule(destination, config);
   if (rule.by === 'routes') return fixedRoute({ ...parseListenAddress(rule.value), tls: 'opportunistic' }, resolver);
   if (rule.by === 'relay') return fixedRoute(parseRelay(rule.value), resolver);
-  const found = await findMailHosts(destination, { ...options, hostname: config.server.hostname, allowPrivate });
+  const known = await options.mtaSts?.policyOf(destination);
+  const mtaSts = known?.mode === 'none' ? undefined : known;
+  const { hostname } = config.server;
+  const found = await findMailHosts(destination, {
+    ...options,
+    hostname,
+    allowPrivate,
+    mayTake: (host) => mtaSts?.mode !== 'enforce' || namesHost(mtaSts, host),
+  });
   switch (found.kind) {
     case 'permanent':
       if (found.isOwn === true && (await options.loopback?.takes(destination)) === true)
@@ -79,9 +93,15 @@ export async function findRoute(destination: string, options: RouteOptions): Pro
       return { kind: 'permanent', reply: `${found.status} ${found.code} ${found.reason}` };
     case 'temporary':
       return { kind: 'temporary', reply: `451 4.4.3 ${found.reason}` };
+    case 'forbidden': {
+      const hosts = found.hosts.join(', ');
+      const reply = `451 4.7.5 MTA-STS of ${destination} names none of its mail hosts (${hosts})`;
+      const policy = { name: 'mta-sts enforce', result: 'validation-failure' } as const;
+      return { kind: 'temporary', reply, policy };
+    }
     case 'hosts': {
-      const pool = `${await namesOfHosts(destination, resolver)}:${port}`;
-      return { kind: 'nextHop', nextHop: { pool, hosts: found.hosts, port, tls: 'opportunistic' } };
+      const pool = `${poolName(await namesOfHosts(destination, resolver), mtaSts)}:${port}`;
+      return { kind: 'nextHop', nextHop: { pool, hosts: found.hosts, port, tls: 'opportunistic', mtaSts } };
     }
   }
 }
@@ -95,11 +115,16 @@ function routeToOurselves({ config, loopback, resolver }: RouteOptions): Promise
 }
 
 /** All MX names, because which of them are tried this time is chance. The resolver has just been asked and remembers. */
-async function namesOfHosts(destination: string, resolver: Resolver): Promise<string> {
+async function namesOfHosts(destination: string, resolver: Resolver): Promise<string[]> {
   const answer = await resolver.mx(destination);
-  if (answer.kind !== 'found') return destination;
-  const names = answer.records.map(({ exchange }) => exchange);
-  return names.sort().join(',');
+  if (answer.kind !== 'found') return [destination];
+  return answer.records.map(({ exchange }) => exchange).sort();
+}
+
+/** Sessions are shared by destinations whose policies say the same of the same hosts. */
+function poolName(hosts: readonly string[], policy: NextHop['mtaSts']): string {
+  if (policy === undefined) return hosts.join(',');
+  return `${hosts.join(',')}:${policy.mode}:${hosts.filter((host) => namesHost(policy, host)).join(',')}`;
 }
 
 type Fixed = Pick<NextHop, 'port' | 'tls' | 'credentials' | 'mark'> & { readonly host: string };
@@ -134,14 +159,17 @@ function parseRelay(relay: string): Fixed {
  * nobody but the smarthost, in clear text within this machine alone. Certificates of private networks prove nothing.
  */
 export function tlsPolicy(
-  { tls, credentials }: Pick<NextHop, 'tls' | 'credentials'>,
+  { tls, credentials, mtaSts }: Pick<NextHop, 'tls' | 'credentials' | 'mtaSts'>,
   address: string,
 ): { readonly required: boolean; readonly verified: boolean } {
   const isSmarthost = credentials !== undefined || tls === 'implicit';
   return {
     /** Nothing is said in clear text beyond EHLO. */
-    required: tls === 'implicit' || (credentials !== undefined && !/^(::1$|(::ffff:)?127\.)/i.test(address)),
-    /** The certificate must be the host's, from somebody whom Node trusts. */
+    required:
+      tls === 'implicit' ||
+      mtaSts?.mode === 'enforce' ||
+      (credentials !== undefined && !/^(::1$|(::ffff:)?127\.)/i.test(address)),
+    /** The certificate must be the smarthost's, from somebody whom Node trusts. */
     verified: isSmarthost && isPublicAddress(address),
   };
 }

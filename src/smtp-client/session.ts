@@ -2,14 +2,16 @@
  * An SMTP session that is ready for mail: connected, greeted, with TLS where it can be had, authenticated at a smarthost,
  * known at our own SMTP port.
  * TLS is opportunistic (RFC 7435): any certificate is better than none, and where STARTTLS breaks, a fresh connection goes
- * on in clear text. Credentials are said only under TLS with a certificate that verifies; private networks may have any.
+ * on in clear text, unless a policy of the recipients' domain demands TLS (tls-policy.ts). Credentials are said only under
+ * TLS with a certificate that verifies; private networks may have any.
  */
 import { isIP } from 'node:net';
 import type { ConnectionOptions } from 'node:tls';
 import { messageOf } from '../lib/errors.ts';
-import type { Peer } from '../queue/transport.ts';
+import type { AppliedPolicy, Peer, TlsResult } from '../queue/transport.ts';
 import { classify, happeningText, type Happening, type Reply, type ReplyClass, type Step } from './reply.ts';
 import { tlsPolicy, type NextHop } from './route.ts';
+import { brokenPolicyText, policyAt, type HostPolicy } from './tls-policy.ts';
 import { Wire, WireFault, type WireOptions } from './wire.ts';
 
 export interface Target {
@@ -56,6 +58,15 @@ class Refusal extends Error {
   }
 }
 
+/** The session is not what the policy of the recipients' domain demands. */
+class PolicyBroken extends Refusal {
+  readonly result: TlsResult;
+  constructor(policy: HostPolicy, result: TlsResult, about: { readonly host: string; readonly cause: string }) {
+    super({ step: 'starttls', fault: 'insecure', words: brokenPolicyText(policy, result, about) });
+    this.result = result;
+  }
+}
+
 /** STARTTLS was offered and does not work. */
 class BrokenTls extends Error {}
 
@@ -69,8 +80,14 @@ export async function openSession(target: Target, options: SessionOptions): Prom
       options.brokenTls.add(target.address);
       return openSession(target, options);
     }
+    const policy = policyAt(options.nextHop, target.host);
     const happening = error instanceof Refusal ? error.happening : faultOf(error);
-    const peer = { host: target.host, address: target.address, tls: null };
+    const peer = {
+      host: target.host,
+      address: target.address,
+      tls: null,
+      policy: policy && { name: policy.name, result: error instanceof PolicyBroken ? error.result : null },
+    };
     return { kind: 'failed', verdict: classify(happening), reply: happeningText(happening), peer };
   }
 }
@@ -83,13 +100,14 @@ export function faultOf(error: unknown): Happening {
 
 async function openOnce(target: Target, options: SessionOptions): Promise<Session> {
   const { nextHop, hostname } = options;
-  const policy = tlsPolicy(nextHop, target.address);
+  const demand = tlsPolicy(nextHop, target.address);
+  const policy = policyAt(nextHop, target.host);
   const wire = new Wire({ address: target.address, port: nextHop.port }, options);
   options.onWire(wire);
   const tls = {
     host: target.host,
     ...(isIP(target.host) === 0 ? { servername: target.host } : {}),
-    rejectUnauthorized: policy.verified,
+    rejectUnauthorized: demand.verified,
     ...(options.ca === undefined ? {} : { ca: options.ca }),
   };
   try {
@@ -97,13 +115,13 @@ async function openOnce(target: Target, options: SessionOptions): Promise<Sessio
     if (nextHop.tls === 'implicit') await wire.startTls(tls);
     expect('greeting', await wire.read('greeting'));
     let features = await sayHello(wire, hostname);
-    const wantsTls = policy.required || !options.brokenTls.has(target.address);
-    if (features.startTls && wire.tls === null && wantsTls) {
-      await upgrade(wire, tls, policy.required);
-      features = await sayHello(wire, hostname);
-    }
-    await logIn(wire, { ...nextHop, isTlsRequired: policy.required, mechanisms: features.auth });
-    const peer = { host: target.host, address: target.address, tls: wire.tls };
+    const wantsTls = demand.required || !options.brokenTls.has(target.address);
+    const isUpgraded = features.startTls && wire.tls === null && wantsTls;
+    if (isUpgraded) await upgrade(wire, tls, { target, policy, isRequired: demand.required });
+    const applied = policy && keepPolicy(wire, policy, { target, isTlsBroken: features.startTls && !isUpgraded });
+    if (isUpgraded) features = await sayHello(wire, hostname);
+    await logIn(wire, { ...nextHop, isTlsRequired: demand.required, mechanisms: features.auth });
+    const peer = { host: target.host, address: target.address, tls: wire.tls, policy: applied };
     return { wire, target, peer, features, since: options.monotonic(), used: 0, dirty: false };
   } catch (error) {
     if (error instanceof Refusal) wire.quit();
@@ -112,14 +130,35 @@ async function openOnce(target: Target, options: SessionOptions): Promise<Sessio
   }
 }
 
-async function upgrade(wire: Wire, tls: ConnectionOptions, mustHave: boolean): Promise<void> {
+interface Upgrade {
+  readonly target: Target;
+  readonly policy: HostPolicy | undefined;
+  readonly isRequired: boolean;
+}
+
+async function upgrade(wire: Wire, tls: ConnectionOptions, { target, policy, isRequired }: Upgrade): Promise<void> {
   try {
     const reply = await wire.ask('starttls', 'STARTTLS');
     if (reply.code !== 220) throw new Refusal({ step: 'starttls', reply });
     await wire.startTls(tls);
   } catch (error) {
-    throw mustHave ? error : new BrokenTls(messageOf(error), { cause: error });
+    const cause = messageOf(error);
+    if (policy?.isEnforced === true) throw new PolicyBroken(policy, 'validation-failure', { host: target.host, cause });
+    throw isRequired ? error : new BrokenTls(cause, { cause: error });
   }
+}
+
+/** What came of the policy; where it is enforced, nothing else than success. */
+function keepPolicy(
+  { proof }: Wire,
+  policy: HostPolicy,
+  { target, isTlsBroken }: { readonly target: Target; readonly isTlsBroken: boolean },
+): AppliedPolicy {
+  const result = isTlsBroken ? 'validation-failure' : policy.judge(proof);
+  if (policy.isEnforced && result !== 'success') {
+    throw new PolicyBroken(policy, result, { host: target.host, cause: proof?.distrust ?? 'no TLS' });
+  }
+  return { name: policy.name, result };
 }
 
 /** Shows our own SMTP port the mark that it gave this daemon (RFC 5321 §4.1.5), and authenticates at the smarthost (RFC 4954). */

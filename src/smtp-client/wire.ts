@@ -3,6 +3,7 @@
  * the conversation, a deadline included, closes it: nothing is held open by bytes that drip in. What is read is bounded
  * (reply.ts).
  */
+import type { X509Certificate } from 'node:crypto';
 import { connect as connectTcp, type Socket } from 'node:net';
 import { connect as connectTls, TLSSocket, type ConnectionOptions } from 'node:tls';
 import { messageOf } from '../lib/errors.ts';
@@ -104,6 +105,15 @@ export class Wire {
   /** `TLSv1.3`, … or null for clear text. */
   get tls(): string | null {
     return this.#socket instanceof TLSSocket ? this.#socket.getProtocol() : null;
+  }
+
+  /** What the server proved itself with under TLS: its certificate, and why Node does not trust that, as a code. */
+  get proof(): { readonly certificate: X509Certificate; readonly distrust: string | null } | undefined {
+    if (!(this.#socket instanceof TLSSocket)) return undefined;
+    const certificate = this.#socket.getPeerX509Certificate();
+    // Node has the code here, whatever its types say.
+    const distrust = this.#socket.authorized ? null : String(this.#socket.authorizationError);
+    return certificate && { certificate, distrust };
   }
 
   /** Whether it is open and nothing unasked-for has been said, such as 421. */

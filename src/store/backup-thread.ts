@@ -26,6 +26,8 @@ export interface VerifiedCopy {
   readonly sha256: string;
   /** In all tables. */
   readonly rows: number;
+  /** By table, its rows. */
+  readonly tables: Readonly<Record<string, number>>;
 }
 
 /** Copied at a time: what passes between two words of progress. */
@@ -111,7 +113,7 @@ try {
   say({ kind: 'verifying' });
   verify(contents);
   const rows = Object.values(contents.rows).reduce((sum, each) => sum + each, 0);
-  say({ kind: 'verified', ...(await sumsOf(to)), rows });
+  say({ kind: 'verified', ...(await sumsOf(to)), rows, tables: contents.rows });
 } catch (error) {
   say({ kind: 'failed', reason: messageOf(error) });
 }

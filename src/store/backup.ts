@@ -133,11 +133,28 @@ export async function openBackups({ path, clock, log, reserve }: BackupOptions):
     },
     fetch() {
       if (state.kind !== 'verified') return undefined;
-      const { size, sha256, rows } = state;
-      return { size, sha256, rows, stream: bytes({ size, sha256, rows }) };
+      const { kind: _, ...verified } = state;
+      return { ...verified, stream: bytes(verified) };
     },
     drop,
   };
+}
+
+/** Makes one verified copy; `to` is a path where nothing is. Rejects where that fails, and leaves nothing then. */
+export async function copyVerified(paths: { from: string; to: string }): Promise<VerifiedCopy> {
+  const { promise, resolve, reject } = Promise.withResolvers<VerifiedCopy>();
+  const stop = startCopy(paths, (news) => {
+    if (news.kind === 'verified') resolve(news);
+    if (news.kind === 'failed') reject(new Error(news.reason));
+  });
+  try {
+    return await promise;
+  } catch (error) {
+    await rm(paths.to, { force: true });
+    throw error;
+  } finally {
+    await stop();
+  }
 }
 
 /** Starts the thread; `to` is a path where nothing is. `onNews` hears how it goes, `verified` or `failed` last. Answers what breaks it off. */

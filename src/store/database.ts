@@ -2,17 +2,29 @@
 import { chmodSync, closeSync, existsSync, mkdirSync, openSync, rmSync, statSync } from 'node:fs';
 import { userInfo } from 'node:os';
 import { dirname, resolve } from 'node:path';
-import { Kysely, PostgresDialect, SqliteAdapter, SqliteDialect } from 'kysely';
+import { Kysely, PostgresDialect, SqliteAdapter, SqliteDialect, sql } from 'kysely';
 import { Migrator } from 'kysely/migration';
 import { PassingError, UserError, codeOf, messageOf } from '../lib/errors.ts';
+import { silentLog, type Log } from '../lib/log.ts';
+import { copyBeforeMigration, migrationCopies } from './copies.ts';
 import { migrationsFor } from './migrations/index.ts';
 import { connectClient, createMigrationPool, openPostgresStore } from './postgres.ts';
 import { holdLock, openForWriting } from './sqlite-connection.ts';
 import { connectSqliteStore, createSqliteStore } from './sqlite.ts';
+import type { Dialect } from './statement.ts';
 import type { Store, StoreHandle } from './store.ts';
 
-/** Opens the store for the daemon. `url` is `sqlite:/path` or `postgres://…`. Throws UserError where it cannot be. */
-export async function createStore(url: string): Promise<Store> {
+export interface StoreOptions {
+  readonly log?: Log;
+  /** Bytes of disk that stay free beside a copy. */
+  readonly reserve?: number;
+}
+
+/**
+ * Opens the store for the daemon. `url` is `sqlite:/path` or `postgres://…`. A SQLite database that has to be migrated is
+ * copied first. Throws UserError where it cannot be opened.
+ */
+export async function createStore(url: string, options: StoreOptions = {}): Promise<Store> {
   try {
     const file = databaseFile(url);
     if (file === undefined) {
@@ -21,7 +33,7 @@ export async function createStore(url: string): Promise<Store> {
       await migrate(new Kysely({ dialect: new PostgresDialect({ pool: createMigrationPool(url) }) }), 'postgres');
       return openPostgresStore(url);
     }
-    return await createLocked(resolve(file));
+    return await createLocked(resolve(file), options);
   } catch (error) {
     const what = `the database ${withoutPassword(url)} cannot be opened: ${messageOf(error)}`;
     if (isPassing(error)) throw new PassingError(what, { cause: error });
@@ -82,7 +94,7 @@ function causesOf(error: unknown): unknown[] {
   return error instanceof Error ? [error, ...causesOf(error.cause)] : [];
 }
 
-async function createLocked(path: string): Promise<Store> {
+async function createLocked(path: string, { log = silentLog, reserve = 0 }: StoreOptions): Promise<Store> {
   mkdirSync(dirname(path), { recursive: true, mode: 0o700 });
   const lock = holdLock(path);
   try {
@@ -91,7 +103,10 @@ async function createLocked(path: string): Promise<Store> {
     if (isNew) closeSync(openSync(path, 'a', 0o600));
     chmodSync(path, 0o600);
     try {
-      await migrate(new Kysely({ dialect: new SqliteMigrationDialect({ database: openForWriting(path) }) }), 'sqlite');
+      await migrate(new Kysely({ dialect: new SqliteMigrationDialect({ database: openForWriting(path) }) }), 'sqlite', {
+        copy: () => copyBeforeMigration(path, { log, reserve }),
+        copies: () => migrationCopies(path),
+      });
     } catch (error) {
       // Nothing of it was written: the next start begins anew, and does not find an empty file.
       if (isNew && statSync(path).size === 0) rmSync(path);
@@ -119,14 +134,48 @@ export function connectStore(handle: StoreHandle): Store {
   return handle.dialect === 'sqlite' ? connectSqliteStore(handle.path, handle.port) : openPostgresStore(handle.url);
 }
 
-async function migrate(db: Kysely<unknown>, dialect: 'sqlite' | 'postgres'): Promise<void> {
+interface Copying {
+  /** Makes a copy of the database as it is. */
+  copy(): Promise<void>;
+  /** The paths of those that were made, newest first. */
+  copies(): string[];
+}
+
+/** Throws UserError where a newer version of this program has written the database. */
+async function migrate(
+  db: Kysely<unknown>,
+  dialect: Dialect,
+  { copy, copies }: Copying = { copy: () => Promise.resolve(), copies: () => [] },
+): Promise<void> {
   try {
-    const migrator = new Migrator({ db, provider: { getMigrations: () => Promise.resolve(migrationsFor(dialect)) } });
+    const migrations = migrationsFor(dialect);
+    const migrator = new Migrator({ db, provider: { getMigrations: () => Promise.resolve(migrations) } });
+    const done = await migrationsOf(db, dialect);
+    const newer = done.find((name) => migrations[name] === undefined);
+    if (newer !== undefined) throw new UserError(newerText(newer, copies()));
+    if (done.length > 0 && done.length < Object.keys(migrations).length) await copy();
     const { error } = await migrator.migrateToLatest();
     if (error !== undefined) throw new Error(`a migration failed: ${messageOf(error)}`, { cause: error });
   } finally {
     await db.destroy();
   }
+}
+
+/** The names of the migrations that have run on it, in order; none of a new database. */
+async function migrationsOf(db: Kysely<unknown>, dialect: Dialect): Promise<string[]> {
+  const table =
+    dialect === 'sqlite'
+      ? sql<{ name: string | null }>`select name from sqlite_master where name = 'kysely_migration'`
+      : sql<{ name: string | null }>`select to_regclass('kysely_migration')::text as name`;
+  if (((await table.execute(db)).rows[0]?.name ?? null) === null) return [];
+  const { rows } = await sql<{ name: string }>`select name from kysely_migration order by name`.execute(db);
+  return rows.map(({ name }) => name);
+}
+
+function newerText(schema: string, [copy]: readonly string[]): string {
+  const back =
+    copy === undefined ? 'restore a backup of this version' : `restore ${copy}, the copy from before the upgrade`;
+  return `a newer version of Postern has written it (schema ${schema}): install that version, or ${back} (docs/upgrade.md)`;
 }
 
 /** SQLite does roll DDL back; Kysely assumes that it does not, and would leave half of a failed migration behind. */

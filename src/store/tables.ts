@@ -273,6 +273,26 @@ export interface Tables {
     tls: string | null;
     outcome: 'delivered' | 'deferred' | 'bounced' | 'expired' | 'interrupted' | 'captured';
     reply: string;
+    /** The policy of the recipients' domain that applied: `dane`, `mta-sts enforce`, `mta-sts testing`; null where there was none. */
+    tls_policy: string | null;
+    /** What came of it: `success`, or a failure in the words of RFC 8460 §4.3; null where no session got as far. */
+    tls_result: string | null;
+  };
+  /** What domains demand of those who send to them (RFC 8461 §3.2), as it was fetched last. */
+  mta_sts_policies: {
+    domain: string;
+    /** Of the TXT record that announced it. */
+    id: string;
+    mode: 'enforce' | 'testing' | 'none';
+    /** Names and patterns of mail hosts, with spaces between them. */
+    mx: string;
+    /** Seconds. */
+    max_age: number;
+    expires_at: number;
+    /** When to fetch it again, also where the id has not changed. */
+    refresh_at: number;
+    /** When mail was last sent there, to the day. */
+    used_at: number;
   };
   /** One retry timer per destination: a dead one costs one row, however much waits for it. */
   destinations: {

@@ -8,6 +8,7 @@ import { serverSchema } from '../../src/config/schema-server.ts';
 import type { Resolver } from '../../src/dns/resolver.ts';
 import type { Fields, Log } from '../../src/lib/log.ts';
 import { createSmtpClient, type SmtpClientOptions } from '../../src/smtp-client/client.ts';
+import { MtaSts, type MtaStsOptions } from '../../src/smtp-client/mta-sts.ts';
 import { enqueue, type NewMessage } from '../../src/queue/enqueue.ts';
 import type { Transport, OnFailure, Prepared, Source } from '../../src/queue/transport.ts';
 import { showMessage } from '../../src/queue/operate.ts';
@@ -41,6 +42,8 @@ export interface QueueOptions {
   readonly random?: () => number;
   readonly ownAddresses?: SmtpClientOptions['ownAddresses'];
   readonly owner?: string;
+  /** How MTA-STS policies are fetched; without it no domain has one. */
+  readonly fetchPolicy?: MtaStsOptions['fetchPolicy'] | undefined;
   /** In the place of the real one. */
   readonly transport?: Transport;
   readonly onFailure?: OnFailure;
@@ -54,6 +57,7 @@ export interface TestQueue {
   readonly worker: Worker;
   readonly dns: DnsServer;
   readonly log: readonly LogLine[];
+  readonly mtaSts: MtaSts | undefined;
   /** Commits a message and wakes the worker. Answers the message's id. */
   send(recipients: string | readonly string[], more?: Partial<NewMessage>): Promise<string>;
   /** The message's deliveries, by recipient. */
@@ -77,6 +81,9 @@ export async function startQueue(options: QueueOptions = {}): Promise<TestQueue>
   const { server: dns, resolver } = await startTestDns(options.records ?? [], { clock });
   const log: LogLine[] = [];
   const config = configOf(options);
+  const { fetchPolicy } = options;
+  const parts = { store, clock, log: recordingLog(log), resolver: options.resolver ?? resolver };
+  const mtaSts = fetchPolicy && new MtaSts({ ...parts, fetchPolicy });
   const mail =
     options.transport ??
     createSmtpClient({
@@ -86,6 +93,7 @@ export async function startQueue(options: QueueOptions = {}): Promise<TestQueue>
       log: recordingLog(log),
       random: options.random ?? (() => 0.5),
       timeouts: { ...TIMEOUTS, ...SHORT, ...options.timeouts },
+      mtaSts,
       ...(options.ca === undefined ? {} : { ca: options.ca }),
       ...(options.ownAddresses === undefined ? {} : { ownAddresses: options.ownAddresses }),
     });
@@ -120,6 +128,7 @@ export async function startQueue(options: QueueOptions = {}): Promise<TestQueue>
     pass,
     dns,
     log,
+    mtaSts,
     deliveries,
     async send(recipients, more) {
       const { id, unit } = enqueue(newMessage(recipients, more), clock.now());

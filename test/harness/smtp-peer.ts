@@ -78,6 +78,8 @@ export interface PeerOptions {
   readonly script?: PeerScript;
   /** Host names of the certificate; STARTTLS must be in `features` to be offered. */
   readonly names?: readonly string[];
+  /** Around when the certificate is valid, ms; now unless told. */
+  readonly validAt?: number;
   /** TLS from the first byte. */
   readonly implicitTls?: boolean;
   /** What the TLS handshake meets instead of a server. */
@@ -113,7 +115,7 @@ class Peer implements SmtpPeer {
     this.address = options.address ?? '127.0.0.1';
     this.port = options.port ?? 0;
     this.#script = options.script ?? {};
-    const { key, cert } = selfSignedCertificate(options.names ?? ['mx.example.test'], Date.now());
+    const { key, cert } = selfSignedCertificate(options.names ?? ['mx.example.test'], options.validAt ?? Date.now());
     this.certificate = cert;
     this.context = createSecureContext({ key, cert });
   }

@@ -15,6 +15,7 @@ import { usedTokens } from './0014-used-tokens.ts';
 import { owner } from './0015-owner.ts';
 import { formOptions } from './0016-form-options.ts';
 import { unscannedFiles } from './0017-unscanned-files.ts';
+import { tlsPolicy } from './0019-tls-policy.ts';
 import { alerts } from './0022-alerts.ts';
 
 /** By name, as Kysely's migrator wants them. */
@@ -34,6 +35,7 @@ export function migrationsFor(dialect: Dialect): Record<string, Migration> {
     '0015-owner': owner(dialect),
     '0016-form-options': formOptions(dialect),
     '0017-unscanned-files': unscannedFiles(dialect),
+    '0019-tls-policy': tlsPolicy(dialect),
     '0022-alerts': alerts(dialect),
   };
 }
