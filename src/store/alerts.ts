@@ -34,5 +34,6 @@ export const mailWaitingSince: (store: Store, before: number, limit: number) => 
   (before: number, limit: number) => sql<WaitingMail>`
     select destination, count(*) as count, max(last_reply) as reply from deliveries
     where ${waiting} and webhook is null and next_attempt_at < ${sql.lit(HELD)} and created_at <= ${before}
+      and destination not in (select name from destinations where held = 1)
     group by destination order by count(*) desc, destination limit ${limit}`,
 );
