@@ -13,7 +13,7 @@ import { jsonSchemaText, type SchemaKind } from '../config/schema.ts';
 import { checkConfig, loadServer, type Reading } from '../config/folder.ts';
 import type { ValidServer } from '../config/parse.ts';
 import { formatProblem, type Path } from '../config/problem.ts';
-import { machineSecrets, maskPasswords } from '../config/secrets.ts';
+import { machineSecrets, maskPassword, maskPasswords } from '../config/secrets.ts';
 import type { AnswerOf } from '../contract/route.ts';
 import { configCheck as routes } from '../contract/server.ts';
 import { UserError } from '../lib/errors.ts';
@@ -138,8 +138,8 @@ function withoutSecrets({ ok, references }: ValidServer): unknown {
     (data, { path, reference }) => replace(data, path, reference),
     writtenServer(ok),
   );
-  return JSON.parse(JSON.stringify(hidden), (_, value: unknown) =>
-    typeof value === 'string' ? maskPasswords(value) : value,
+  return JSON.parse(JSON.stringify(hidden), (key, value: unknown) =>
+    typeof value === 'string' ? (key === 'password' ? maskPassword(value) : maskPasswords(value)) : value,
   );
 }
 

@@ -39,17 +39,21 @@ interface Listed<Answer, Row> {
   readonly columns: Columns<Row>;
   /** What is said where there are no rows. */
   readonly nothing: string;
+  /** What is to be known beside the rows, where there is something. */
+  readonly note?: (answer: Answer) => string | undefined;
 }
 
 /** The work of a command that prints a page of a list: as `showing` does, as a table and how to see more. */
 export function listing<Answer extends { readonly count: number; readonly next_cursor: string | null }, Row>(
   route: Call<string, Answer>['route'],
-  { rows: rowsOf, columns, nothing }: Listed<Answer, Row>,
+  { rows: rowsOf, columns, nothing, note }: Listed<Answer, Row>,
 ): ReturnType<typeof showing> {
   return showing(route, (answer, terminal) => {
     const { count, next_cursor: next } = answer;
     const { width, write, writeError } = terminal;
     const rows = rowsOf(answer);
+    const text = note?.(answer);
+    if (text !== undefined) (width === undefined ? writeError : write)(`${printable(text)}\n`);
     // With a condition that is searched for a page may be empty although there is more.
     if (rows.length > 0) writeTable(terminal, columns, rows);
     else if (next === null) return (width === undefined ? writeError : write)(`${nothing}\n`);

@@ -65,6 +65,10 @@ export function addCommands(program: CliCommand): void {
           RECIPIENT: 'recipient',
           'LAST REPLY': ({ last_reply }) => last_reply ?? '',
         },
+        note: ({ relay }) =>
+          relay === null
+            ? undefined
+            : `The smarthost is paused until ${shortTime(relay.paused_until)} after ${counted(relay.failures, 'failure')}: ${relay.last_error}`,
         nothing: 'No matching deliveries.',
       }),
     );

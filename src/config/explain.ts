@@ -17,6 +17,11 @@ function unwrap(schema: Schema): Schema {
   ) {
     return unwrap(schema.unwrap());
   }
+  if (schema instanceof z.ZodUnion) {
+    // Of a text or a map, the map is what there is more to say about.
+    const map = schema.options.find((option) => unwrap(option) instanceof z.ZodObject);
+    return map === undefined ? schema : unwrap(map);
+  }
   return schema instanceof z.ZodPipe ? unwrap(schema.in) : schema;
 }
 

@@ -135,16 +135,28 @@ export const origin = normal((text) => {
   return url.pathname === '/' && url.search === '' && url.hash === '' && url.username === '' ? url.origin : undefined;
 }, 'expected an origin such as https://www.example.com, without a path');
 
-/** A smarthost with the credentials that it wants. */
-export const smarthost = z
-  .url({ protocol: /^smtps?$/, error: relayExpected })
-  .regex(/^smtps?:\/\/([^@/?#]*@)?[^@/?#]+\/?$/i, { error: relayExpected });
+/** A smarthost as one URL, with the credentials that it wants. */
+export const smarthostUrl = z
+  .url({ protocol: /^smtps?$/, error: smarthostError })
+  .regex(/^smtps?:\/\/(([^@/?#%]|%[0-9A-Fa-f]{2})*@)?[^@/?#]+\/?$/i, { error: smarthostError });
 
-function relayExpected({ input }: { readonly input?: unknown }): string {
+/** What a smarthost may be written as; a password cannot hold what ends a part of a URL. */
+export function smarthostError({ input }: { readonly input?: unknown }): string {
   const isSmtp = typeof input === 'string' && /^smtps?:\/\//i.test(input);
   const encoding = ' (percent-encode @, :, / and the like in user name and password)';
-  return `expected smtp://user:password@smarthost:587 or smtps://…${isSmtp ? encoding : ''}`;
+  return `expected { host, user, password }, or smtp://user:password@smarthost:587 or smtps://…${isSmtp ? encoding : ''}`;
 }
+
+/** Whether a host is this very machine, so that nobody can listen in. */
+export function isThisMachine(host: string): boolean {
+  return /^(localhost|::1|(::ffff:)?127\..*)$/i.test(host);
+}
+
+/** The name or IP address of a machine. */
+export const hostOrAddress = normal(
+  (text) => (isIP(text) === 0 ? (text === 'localhost' ? text : parseDomain(text)) : text),
+  'expected a host name such as smtp.example.net, or an IP address',
+);
 
 export const databaseUrl = (() => {
   const error = 'expected sqlite:/path/to/file.db or postgres://…';

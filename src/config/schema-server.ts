@@ -141,13 +141,39 @@ const webhooks = z.strictObject({
   allow_private_networks: flag(false, 'Allow webhook URLs in private and loopback networks.'),
 });
 
+const relay = z
+  .strictObject({
+    host: is.hostOrAddress.describe('Host name of the smarthost.'),
+    port: is.port.default(587).describe('Port. Port 465 uses implicit TLS, others use STARTTLS.'),
+    user: is.text(500).optional().describe('User name. If missing, there is no authentication.'),
+    password: is.text(2000).optional().describe('Password: ${VARIABLE} or file:/path keeps it out of this file.'),
+    tls: choice(
+      ['required', 'opportunistic', 'off'],
+      'required',
+      'required: only over TLS, with a certificate of the host that is trusted. opportunistic: any certificate, or clear text if the smarthost has no TLS. off: clear text.',
+    ),
+    ca: is
+      .text(4096)
+      .optional()
+      .describe('PEM file of the authorities to trust for its certificate. Default: those of the system.'),
+  })
+  .refine(({ user, password }) => (user === undefined) === (password === undefined), {
+    path: ['password'],
+    message: 'expected user and password together',
+  })
+  .refine(({ host, user, tls }) => user === undefined || tls === 'required' || is.isThisMachine(host), {
+    path: ['tls'],
+    message: 'expected required, because a password is never sent without TLS and a trusted certificate',
+  });
+
 const delivery = z.strictObject({
   port: is.port.default(25).describe('Port of the MX hosts.'),
-  relay: is.smarthost
+  relay: z
+    .union([is.smarthostUrl, relay], { error: is.smarthostError })
     .nullable()
     .default(null)
     .describe(
-      'Smarthost for all outgoing mail, for servers whose port 25 is blocked. null: deliver directly to MX hosts.',
+      'Smarthost for all outgoing mail, for servers whose port 25 is blocked: the keys below, or a URL. null: deliver directly to MX hosts.',
     ),
   routes: z
     .record(is.domainName, is.mailHost)

@@ -92,6 +92,11 @@ export function maskPasswords(text: string): string {
     .replaceAll(/\bwhsec_[\w+/=]+/g, 'whsec_***');
 }
 
+/** A password masked, unless a reference stands for it. */
+export function maskPassword(text: string): string {
+  return FILE.test(text) || text.replaceAll(VARIABLE, '') === '' ? text : '***';
+}
+
 function readSmall(path: string): string | undefined {
   try {
     const file = openSync(path, 'r');

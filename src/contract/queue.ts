@@ -97,7 +97,13 @@ export const queue = {
       state: state.optional().describe('Only deliveries in this state.'),
       ...filter,
     }),
-    answer: page({ deliveries: z.array(delivery) }),
+    answer: page({
+      deliveries: z.array(delivery),
+      relay: z
+        .object({ paused_until: time, failures: z.int(), last_error: z.string() })
+        .nullable()
+        .describe('The pause of the smarthost (`delivery.relay`): until then all mail for it waits. null: not paused.'),
+    }),
   }),
   act: route('POST /admin/queue/actions', {
     ...ADMIN,

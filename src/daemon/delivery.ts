@@ -4,6 +4,7 @@
  */
 import { createSecretKey, randomUUID } from 'node:crypto';
 import { networkInterfaces } from 'node:os';
+import { isDeepStrictEqual } from 'node:util';
 import { placeDeliveries } from '../accounts/message-limits.ts';
 import { createKeyring } from '../domains/dkim-keys.ts';
 import { createRevisions, type RevisionOf } from '../accounts/projects.ts';
@@ -14,6 +15,7 @@ import { createFormSource } from '../forms/form-mail.ts';
 import { OWNER_LINKS } from '../forms/owner-links.ts';
 import { createWebhookTransport, type WebhookTransportOptions } from '../events/transport.ts';
 import type { Clock } from '../lib/clock.ts';
+import { errorFields } from '../lib/errors.ts';
 import type { AdjustableLog } from '../lib/log.ts';
 import type { ListenAddress } from '../lib/sockets.ts';
 import type { SigningContext } from '../mail/dkim.ts';
@@ -25,11 +27,13 @@ import type { DeliveryMetrics } from './delivery-metrics.ts';
 import { createProcessPool, type ProcessPool } from './process-pool.ts';
 import { createSystemSource, systemMail } from '../queue/system-mail.ts';
 import { Worker } from '../queue/worker.ts';
+import { relayAlert } from '../smtp/relay-alert.ts';
 import { createDsnSource, reportFailure } from '../smtp/dsn.ts';
 import { createForwardSource, createSubmittedSource } from '../smtp/forward-source.ts';
 import { policyAlertFor } from '../smtp/policy-alert.ts';
 import { createReplySource } from '../smtp/reply-relay.ts';
 import { openSrsKeys } from '../smtp/srs-keys.ts';
+import { clearFailures, RELAY } from '../store/destinations.ts';
 import { isDomainKnown } from '../store/domains.ts';
 import { noteFailedNotification } from '../store/form-options.ts';
 import { obtainSecret } from '../store/secrets.ts';
@@ -132,15 +136,31 @@ export async function startDelivery(parts: DeliveryParts): Promise<Delivery> {
       const alert = await policyAlertFor(failure, { store, config });
       return { unit: [...unit, ...alert, ...noteFailedNotification(failure)], data };
     },
+    onRelayPause: (pause) => relayAlert(pause, { store, config: config() }),
     onCounted: metrics.counted,
     admission: {
       place: (deliveries) => placeDeliveries(deliveries, { store, clock, config: config() }),
     },
   });
+  // What was wrong may have been corrected meanwhile.
+  await endRelayPause();
+
+  /** The smarthost is asked at once. Where that cannot be written, at the end of its pause. */
+  async function endRelayPause(): Promise<void> {
+    try {
+      await store.write([clearFailures({ names: [RELAY] })]);
+      worker.wake();
+    } catch (error) {
+      log.warn('relay.pause_not_ended', errorFields(error));
+    }
+  }
+
   return {
     wake: () => worker.wake(),
     configure(next) {
+      const isOtherRelay = !isDeepStrictEqual(next.delivery.relay, server.delivery.relay);
       server = next;
+      if (isOtherRelay) void endRelayPause();
       log.adjust(server.log);
     },
     setListening(next) {

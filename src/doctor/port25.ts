@@ -41,7 +41,7 @@ export async function checkPort25(out: WayOut, target: string | undefined): Prom
     return { status: 'unknown', found, advice };
   }
   const advice = isSmarthost
-    ? 'See whether delivery.relay names the right host, port and password.'
+    ? 'Check host, port, user, password and tls of delivery.relay. Until the smarthost takes mail, all mail waits.'
     : 'Ask the provider of this machine to open port 25 out, or name a smarthost in delivery.relay.';
   return { status: 'failed', found, advice };
 }
@@ -73,7 +73,9 @@ async function attempt(destination: string, out: WayOut, target: string | undefi
   const place = `${host.name} (${address}), port ${nextHop.port}`;
   if (opened.kind === 'failed') return { state: 'closed', words: `${place}: ${opened.reply}` };
   opened.session.wire.quit();
-  return { state: 'opened', words: `${place} talks to us${opened.session.wire.tls === null ? '' : ', encrypted'}` };
+  const encrypted = opened.session.wire.tls === null ? '' : ', encrypted';
+  const known = nextHop.credentials === undefined ? '' : ', and takes the password';
+  return { state: 'opened', words: `${place} talks to us${encrypted}${known}` };
 }
 
 function routedTo(target: string, config: ServerConfig): ServerConfig {

@@ -1,11 +1,12 @@
 /** What becomes of mail to an address elsewhere: whether it may be sent, whether it is sent now, to which hosts, and how it went. */
 import { parseAddress } from '../lib/addresses.ts';
 import { isoTime } from '../lib/clock.ts';
+import { isRelayed } from '../queue/relay.ts';
 import { KINDS } from '../queue/worker.ts';
 import { findRoute, routeRule, tlsPolicy, type Route, type NextHop } from '../smtp-client/route.ts';
 import { recentAttemptsAt, recentAttemptsTo, type RecentAttempt } from '../store/deliveries.ts';
 import { recipientStatuses } from '../store/consents.ts';
-import { findDestination } from '../store/destinations.ts';
+import { findDestination, relayPause } from '../store/destinations.ts';
 import { suppressionsOf } from '../store/suppressions.ts';
 import type { MessageKind } from '../store/tables.ts';
 import { type ExplainParts, passes, stops, warns, type Step } from './steps.ts';
@@ -77,7 +78,15 @@ async function suppressionStep(address: string, mail: Mail | undefined, { store 
     : warns(step, found, 'mail to the owner of a form is sent all the same');
 }
 
-async function destinationStep(destination: string, { store, clock }: ExplainParts): Promise<Step> {
+async function destinationStep(destination: string, { store, clock, snapshot }: ExplainParts): Promise<Step> {
+  const paused = isRelayed(snapshot().server, destination) ? await relayPause(store, clock.now()) : undefined;
+  if (paused !== undefined) {
+    return warns(
+      'destination',
+      `all mail for the smarthost waits until ${isoTime(paused.until)}`,
+      `${paused.failures} failures in a row, the last: ${paused.error}`,
+    );
+  }
   const row = await findDestination(store, destination);
   if (row === undefined) return passes('destination', `nothing was ever sent to ${destination}`, 'it is not known yet');
   if (row.held === 1) {
@@ -127,9 +136,7 @@ function routeStep(destination: string, route: Route, { snapshot }: ExplainParts
 }
 
 function tlsStep(nextHop: NextHop, attempts: readonly RecentAttempt[]): Step {
-  const policies = nextHop.hosts.flatMap(({ addresses }) => addresses.map((address) => tlsPolicy(nextHop, address)));
-  const required = policies.some((policy) => policy.required);
-  const verified = policies.some((policy) => policy.verified);
+  const { required, verified } = tlsPolicy(nextHop);
   const last = attempts.find(({ outcome, host }) => outcome === 'delivered' && host !== null);
   const seen = last === undefined ? 'nothing was delivered there lately' : `last seen: ${last.tls ?? 'clear text'}`;
   const mtaSts = nextHop.mtaSts;
@@ -147,17 +154,20 @@ function tlsStep(nextHop: NextHop, attempts: readonly RecentAttempt[]): Step {
           `MTA-STS, mode testing: ${hosts}`,
         );
   }
+  const { security } = nextHop.relay ?? {};
   const wanted = required
     ? `TLS is required${verified ? ', with a certificate that is the host’s' : ''}`
-    : 'TLS where the host offers it, with any certificate; else clear text';
+    : security === 'off'
+      ? 'clear text'
+      : 'TLS where the host offers it, with any certificate; else clear text';
   return passes(
     'tls',
     `${wanted} (${seen})`,
     nextHop.tls === 'implicit'
       ? 'the smarthost speaks TLS from the first byte'
-      : required
-        ? 'a password is said'
-        : 'RFC 7435: no policy asks for more',
+      : security === undefined
+        ? 'RFC 7435: no policy asks for more'
+        : `delivery.relay: TLS is ${security}`,
   );
 }
 

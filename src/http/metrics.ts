@@ -104,6 +104,11 @@ export function createMetrics(parts: MetricsParts): Metrics {
         help: 'Destinations that wait for their next try.',
         value: figures.paused,
       },
+      {
+        name: 'postern_relay_failing',
+        help: '1 while all mail waits because the smarthost fails.',
+        value: figures.relayFailing,
+      },
       { name: 'postern_destinations_held', help: 'Destinations that the operator holds.', value: figures.held },
       {
         name: 'postern_domains',

@@ -12,6 +12,7 @@ import { errorFields } from '../lib/errors.ts';
 import { html } from '../lib/html.ts';
 import type { Log } from '../lib/log.ts';
 import { isDamaged } from '../store/database.ts';
+import { relayPause } from '../store/destinations.ts';
 import type { FreeSpace } from '../store/sqlite.ts';
 import { refuse, statusOf, type Refusal, type Answer, json, page, refusedA } from './answer.ts';
 import type { Store } from '../store/store.ts';
@@ -217,13 +218,22 @@ function readyz({ store, freeSpace, clock, log, snapshot, queueProblem }: TableP
       queue: check(queueProblem()),
     };
     const ready = Object.values(checks).every(({ ok }) => ok);
-    const body = { status: ready ? 'ready' : 'not ready', checks, configuration: configuration(exchange) };
+    const relay = await relayState(store, clock.now());
+    const body = { status: ready ? 'ready' : 'not ready', checks, relay, configuration: configuration(exchange) };
     return json(body, ready ? 200 : 503, ready ? undefined : { 'Retry-After': '5' });
   };
 }
 
 function check(reason: string | undefined) {
   return { ok: reason === undefined, reason };
+}
+
+/** A smarthost that fails stops nothing that is accepted here. Why it is paused is the operator's business. */
+async function relayState(store: Store, now: number): Promise<object | undefined> {
+  // The check of the database says what is wrong with it.
+  const paused = await relayPause(store, now).catch(() => undefined);
+  if (paused === undefined) return undefined;
+  return { paused_until: isoTime(paused.until), hint: 'postern queue list says why' };
 }
 
 /** Problems of the configuration stop nothing: the last good version runs on. */

@@ -8,7 +8,15 @@
  * many destinations of a tenant hang, they hold up neither another tenant nor its own first contacts.
  */
 import { claimDeliveries, claimDeliveriesOfTenant, tenantsWaiting, type ClaimedRow } from '../store/leases.ts';
-import { dueDestinations, dueLines, recomputeDue, repairDueAmong } from '../store/destinations.ts';
+import {
+  dueDestinations,
+  dueDestinationsAmong,
+  dueLines,
+  findDestination,
+  recomputeDue,
+  RELAY,
+  repairDueAmong,
+} from '../store/destinations.ts';
 import type { Statement } from '../store/statement.ts';
 import type { Store } from '../store/store.ts';
 import type { DestinationRow } from '../store/tables.ts';
@@ -23,6 +31,10 @@ export interface ClaimerOptions {
   /** Of this daemon's leases. */
   readonly owner: string;
   readonly retry: (destination: string) => RetryOptions;
+  /** The smarthost's pause; while there is a smarthost, all mail is for it but that of the destinations beside it. */
+  readonly relay: Destination;
+  /** Destinations whose mail does not leave through the smarthost; undefined where there is none. */
+  readonly besideRelay: () => readonly string[] | undefined;
 }
 
 export interface Claimed {
@@ -104,11 +116,7 @@ export class Claimer {
   async #plan(now: number): Promise<Plan[]> {
     const shares = this.#shares();
     const left = this.#leftProven();
-    const lines = await this.#dueLines(now);
-    const open = lines.filter((line) => (line === '' ? left.mail > 0 || left.webhooks > 0 : shares.isOpen(line)));
-    this.#crowded = lines.some((line) => line !== '' && !shares.isOpen(line));
-    this.#hungry = open.length < lines.length;
-    const due = await Promise.all(open.map((line) => this.#dueIn(line, now)));
+    const due = (await this.#dueBesideRelay(now)) ?? (await this.#dueByLine(now, { left, shares }));
     const plans: Plan[] = [];
     for (let turn = 0; due.some((rows) => turn < rows.length); turn++) {
       for (const row of due.flatMap((rows) => rows[turn] ?? [])) {
@@ -123,6 +131,29 @@ export class Claimer {
       }
     }
     return plans;
+  }
+
+  /** Where the smarthost failed: what does not need it, and after its pause one message to find out; undefined where it works. */
+  async #dueBesideRelay(now: number): Promise<DestinationRow[][] | undefined> {
+    const { store, relay, besideRelay } = this.#options;
+    const names = besideRelay();
+    relay.read(names === undefined ? undefined : await findDestination(store, RELAY));
+    if (names === undefined || !relay.isFailing) return undefined;
+    const others = await dueDestinationsAmong(store, names, {
+      now,
+      limit: MAX_DESTINATIONS + this.#destinations.size,
+    });
+    const isAsked = [...this.#destinations.keys()].some((name) => !isWebhook(name) && !names.includes(name));
+    if (isAsked || (relay.pausedUntil ?? 0) > now) return [others];
+    return [others, await dueDestinationsAmong(store, names, { now, limit: 1, but: true })];
+  }
+
+  async #dueByLine(now: number, { left, shares }: { left: Left; shares: Shares }): Promise<DestinationRow[][]> {
+    const lines = await this.#dueLines(now);
+    const open = lines.filter((line) => (line === '' ? left.mail > 0 || left.webhooks > 0 : shares.isOpen(line)));
+    this.#crowded = lines.some((line) => line !== '' && !shares.isOpen(line));
+    this.#hungry = open.length < lines.length;
+    return Promise.all(open.map((line) => this.#dueIn(line, now)));
   }
 
   #planFor(row: DestinationRow, { left, shares }: { left: Left; shares: Shares }): Plan | undefined {
@@ -191,7 +222,12 @@ export class Claimer {
 
   /** One recipient is enough to find out whether a failing destination is back. */
   #capacity(destination: Destination): number {
-    return destination.isFailing ? 1 : this.#options.transportOf(destination.name).capacity(destination.name);
+    const { relay, besideRelay } = this.#options;
+    const isProbe =
+      relay.isFailing && kindOf(destination) === 'mail' && besideRelay()?.includes(destination.name) === false;
+    return destination.isFailing || isProbe
+      ? 1
+      : this.#options.transportOf(destination.name).capacity(destination.name);
   }
 
   /** Whether half of what the transport can make use of is gone: claims are worth their commit. */

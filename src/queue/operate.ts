@@ -22,7 +22,7 @@ import {
   type DeliveryFilter,
   type DeliveryPageFilter,
 } from '../store/deliveries.ts';
-import { clearFailures, heldDestinations, recomputeDueAmong, setHeld } from '../store/destinations.ts';
+import { clearFailures, heldDestinations, recomputeDueAmong, RELAY, setHeld } from '../store/destinations.ts';
 import { findMessage } from '../store/messages.ts';
 import type { Statement } from '../store/statement.ts';
 import type { Store } from '../store/store.ts';
@@ -67,11 +67,11 @@ export function heldAmong(store: Store, rows: readonly DeliveryRow[]): Promise<s
   return heldDestinations(store, namesOf(rows));
 }
 
-/** Makes what waits of a message or delivery due now, and ends the pause of its destination. A hold stays. */
+/** Makes what waits of a message or delivery due now, and ends the pause of its destination and of the smarthost. A hold stays. */
 export function retryNow(store: Store, id: string, now: number): Promise<Operated> {
   return operate(store, id, {
     act: (row) => makeDue({ id: row, due: now }),
-    more: (names) => clearFailures({ names }),
+    more: (names) => clearFailures({ names: [...names, RELAY] }),
   });
 }
 
@@ -155,7 +155,7 @@ export async function actOnMany(
             concerned.map(({ id }) => id),
             now,
           ),
-          ...(action === 'retry' ? [clearFailures({ names })] : []),
+          ...(action === 'retry' ? [clearFailures({ names: [...names, RELAY] })] : []),
           recomputeDueAmong({ names }),
         ]);
         count += result?.changes ?? 0;

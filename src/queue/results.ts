@@ -18,7 +18,7 @@ import {
   SUSPENDED,
   waitForPlan,
 } from '../store/deliveries.ts';
-import { noteAnswered, noteDue, pauseDestination, recomputeDue } from '../store/destinations.ts';
+import { noteAnswered, noteDue, pauseDestination, pauseRelay, recomputeDue, RELAY } from '../store/destinations.ts';
 import { recordEvent, type EventType } from '../store/events.ts';
 import type { ClaimedRow } from '../store/leases.ts';
 import type { Statement } from '../store/statement.ts';
@@ -26,6 +26,7 @@ import { StoreError, UnmetError, type Store } from '../store/store.ts';
 import { suppress } from '../store/suppressions.ts';
 import type { AttemptRow, DeliveryRow, MessageRow } from '../store/tables.ts';
 import type { HeldBody } from './bodies.ts';
+import type { OnRelayPause } from './relay.ts';
 import { receiverOf, type Receiver } from './receivers.ts';
 import { retryDelay, type Destination, type RetryOptions } from './retry.ts';
 import {
@@ -67,6 +68,11 @@ export interface Counted {
 export interface ResultWriterOptions extends WritingOptions {
   readonly owner: string;
   readonly retry: (destination: string) => RetryOptions;
+  readonly relay: {
+    readonly destination: Destination;
+    readonly isUsedBy: (destination: string) => boolean;
+    readonly onPause: OnRelayPause;
+  };
   /** Aborts when nothing is tried again any more. */
   readonly over: AbortSignal;
 }
@@ -132,7 +138,9 @@ export class ResultWriter {
 
   /** Writes the end of a try. Never rejects. */
   write(batch: ClaimedBatch, result: Result): Promise<void> {
-    if (result.kind === 'unreachable') return this.#unreachable(batch, result);
+    if (result.kind === 'unreachable') {
+      return result.isRelay === true ? this.#relayFailed(batch, result) : this.#unreachable(batch, result);
+    }
     return this.#decided(batch, result.recipients);
   }
 
@@ -180,9 +188,39 @@ export class ResultWriter {
     });
   }
 
+  /** No domain is to blame: the mail waits with all other mail for the smarthost. */
+  #relayFailed(batch: ClaimedBatch, result: Unreachable): Promise<void> {
+    const { clock, log, retry, relay } = this.#options;
+    const { name } = batch.destination;
+    const { destination } = relay;
+    const now = clock.now();
+    const times = { now, monotonic: clock.monotonic(), tenant: '' };
+    const pause = destination.fail(result, times, retry(RELAY));
+    const until = destination.pausedUntil ?? now;
+    const { reply, host, address } = result;
+    if (pause !== undefined) {
+      log.error('relay.paused', { failures: pause.failures, until: isoTime(until), host, address, reply });
+    }
+    return this.#persist(batch, async () => {
+      const tried = await this.#tried(batch, now);
+      const endings = tried.map((each) => deferred(each, until, { ...result, outcome: 'deferred' }));
+      const due = noteDue({ name, due: until });
+      if (pause === undefined) return { endings, more: [due] };
+      const alert = await relay.onPause({ pauses: pause.pauses, reply, until, at: now });
+      return { endings, more: [due, pauseRelay({ ...pause, last_error: reply }), ...alert] };
+    });
+  }
+
   #decided(batch: ClaimedBatch, results: readonly RecipientResult[]): Promise<void> {
     const { destination, body } = batch;
     const { name, pausedUntil } = destination;
+    const { relay } = this.#options;
+    const isRelayBack = relay.destination.isFailing && relay.isUsedBy(name) && results.some(isAnswer);
+    if (isRelayBack) {
+      relay.destination.succeed();
+      this.#options.log.info('relay.back');
+    }
+    const relayBack = isRelayBack ? [noteAnswered({ name: RELAY })] : [];
     const isBack = (destination.isFailing || !destination.isProven) && results.some(isAnswer);
     if (isBack) destination.succeed();
     const byId = new Map(results.map((result) => [result.recipient.id, result]));
@@ -215,8 +253,9 @@ export class ResultWriter {
             return untried(tried, 'returned', { statement: giveBack({ ...tried.lease, due: now }, 1) });
         }
       });
-      if (isBack) return { endings, more: [noteAnswered({ name }), recomputeDue({ name })] };
-      return { endings, more: dues.length === 0 ? [] : [noteDue({ name, due: Math.min(...dues) })] };
+      if (isBack) return { endings, more: [noteAnswered({ name }), recomputeDue({ name }), ...relayBack] };
+      const due = dues.length === 0 ? [] : [noteDue({ name, due: Math.min(...dues) })];
+      return { endings, more: [...due, ...relayBack] };
     });
   }
 

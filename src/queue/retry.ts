@@ -96,8 +96,8 @@ export class Destination {
   }
 
   /** Takes over what the database knows: another daemon, or the operator, may have changed it. */
-  read(row: DestinationRow): void {
-    this.#pause = row;
+  read(row: DestinationRow | undefined): void {
+    this.#pause = row ?? PROVEN;
   }
 
   /** Notes that it cannot be reached with mail of the tenant. Answers the pause, or undefined where tries that ran side by side have noted it already. */

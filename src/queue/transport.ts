@@ -155,6 +155,8 @@ export type Result =
 export interface Unreachable extends Peer {
   readonly kind: 'unreachable';
   readonly reply: string;
+  /** The smarthost could not be reached or does not take mail from us: the fault of no destination. */
+  readonly isRelay?: true;
   /** When the try began, on the monotonic clock. */
   readonly began: number;
 }

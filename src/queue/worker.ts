@@ -8,7 +8,7 @@ import type { Clock } from '../lib/clock.ts';
 import { errorFields, messageOf } from '../lib/errors.ts';
 import type { Log } from '../lib/log.ts';
 import { recipientStatuses, releaseParked } from '../store/consents.ts';
-import { nextDueAt } from '../store/destinations.ts';
+import { nextDueAt, RELAY } from '../store/destinations.ts';
 import { beginDeliveries, type ClaimedRow } from '../store/leases.ts';
 import { findMessages } from '../store/messages.ts';
 import type { Store } from '../store/store.ts';
@@ -18,7 +18,8 @@ import { Bodies } from './bodies.ts';
 import { Claimer, type Claimed } from './claimer.ts';
 import { Maintenance } from './maintenance.ts';
 import { ResultWriter, type ClaimedBatch, type Counted, type Withheld } from './results.ts';
-import { WEBHOOK_RETRY_MS, type RetryOptions } from './retry.ts';
+import { besideRelay, isRelayed, relayTable, type OnRelayPause } from './relay.ts';
+import { Destination, WEBHOOK_RETRY_MS, type RetryOptions } from './retry.ts';
 import { createSandbox, SANDBOX } from './sandbox.ts';
 import {
   isWebhook,
@@ -42,6 +43,8 @@ export interface WorkerOptions {
   readonly random: Random;
   /** Without it nothing follows from a failure. */
   readonly onFailure?: OnFailure;
+  /** Without it nobody is told of a smarthost that fails. */
+  readonly onRelayPause?: OnRelayPause;
   /** Without it nothing waits for its tenant's plan. */
   readonly admission?: Admission;
   /** Counts how tries end; nobody does unless told. */
@@ -108,15 +111,27 @@ export class Worker {
     this.#triedAt = clock.monotonic();
     this.#bodies = new Bodies({ store, source, log });
     const retry = (destination: string) => this.#retry(destination);
+    const relay = new Destination(RELAY);
     this.#claimer = new Claimer({
       store,
       transportOf: (destination) => this.#transportOf(destination),
       owner,
       retry,
+      relay,
+      besideRelay: () => besideRelay(options.config()),
       mostUnproven: () => options.config().delivery.concurrency * UNPROVEN_PER_CONNECTION,
     });
     const writing = { store, clock, log, owner, onFailure, onCounted: options.onCounted, wake: () => this.wake() };
-    this.#results = new ResultWriter({ ...writing, retry, over: this.#over.signal });
+    this.#results = new ResultWriter({
+      ...writing,
+      retry,
+      relay: {
+        destination: relay,
+        isUsedBy: (destination) => isRelayed(options.config(), destination),
+        onPause: options.onRelayPause ?? (() => Promise.resolve([])),
+      },
+      over: this.#over.signal,
+    });
     this.#maintenance = new Maintenance({ ...writing, isClaimed: (id) => this.#claimed.has(id) });
     this.#running = this.#run();
   }
@@ -198,7 +213,8 @@ export class Worker {
   }
 
   #retry(destination: string): RetryOptions {
-    const table = isWebhook(destination) ? WEBHOOK_RETRY_MS : this.#options.config().delivery.retry;
+    const { retry } = this.#options.config().delivery;
+    const table = isWebhook(destination) ? WEBHOOK_RETRY_MS : destination === RELAY ? relayTable(retry) : retry;
     return { table, random: this.#options.random };
   }
 

@@ -10,7 +10,7 @@ import { Recent } from '../lib/lru.ts';
 import { NOBODY, sameForAll, untouched, type Batch, type Result, type Transport } from '../queue/transport.ts';
 import { ConnectionLimit } from './concurrency.ts';
 import { MxPool } from './mx-pool.ts';
-import { findRoute, type NextHop, type Route, type RouteOptions } from './route.ts';
+import { findRoute, routeRule, type NextHop, type Route, type RouteOptions } from './route.ts';
 import { TIMEOUTS, type Timeouts } from './wire.ts';
 
 export interface SmtpClientOptions extends Pick<RouteOptions, 'resolver' | 'random' | 'mtaSts' | 'loopback'> {
@@ -60,6 +60,7 @@ export function createSmtpClient(options: SmtpClientOptions): SmtpClient {
     const began = clock.monotonic();
     const route = await routeTo(destination);
     if (stopped) return end(batches, untouched);
+    const viaRelay = routeRule(destination, config()).by === 'relay' ? { isRelay: true as const } : {};
     switch (route.kind) {
       case 'nextHop':
         return poolOf(destination, route.nextHop).take(batches);
@@ -70,6 +71,7 @@ export function createSmtpClient(options: SmtpClientOptions): SmtpClient {
         // One has found out for all of them.
         end(batches.slice(0, 1), () => ({
           ...NOBODY,
+          ...viaRelay,
           kind: 'unreachable',
           reply: route.reply,
           began,

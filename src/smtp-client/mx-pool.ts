@@ -11,7 +11,7 @@ import type { ServerConfig } from '../config/schema.ts';
 import type { Clock } from '../lib/clock.ts';
 import { errorFields } from '../lib/errors.ts';
 import type { Log } from '../lib/log.ts';
-import { transact } from './transaction.ts';
+import { transact, type Spoken } from './transaction.ts';
 import { HostAttempt } from './attempt.ts';
 import type { Timeouts, Wire } from './wire.ts';
 
@@ -32,6 +32,8 @@ export class MxPool implements Claimant {
   #ceiling = { connections: Infinity, until: -Infinity };
   #asking = false;
   #stopped = false;
+  /** Senders that the smarthost has refused in a row. */
+  #refusedSenders = 0;
   /** By destination, in the order of their turns. */
   readonly #waiting = new Map<string, Waiting[]>();
   readonly #idle = new Set<Connection>();
@@ -123,6 +125,17 @@ export class MxPool implements Claimant {
     return true;
   }
 
+  /**
+   * One sender that the smarthost refuses makes the mail of that sender wait; the second in a row speaks against the
+   * smarthost, and all mail waits.
+   */
+  judgeSender(spoken: readonly Spoken[]): readonly Spoken[] {
+    const isRefused = spoken.some(({ verdict }) => verdict.kind === 'temporary' && verdict.sender === true);
+    this.#refusedSenders = isRefused ? this.#refusedSenders + 1 : 0;
+    if (this.#refusedSenders < 2) return spoken;
+    return spoken.map((each) => ({ ...each, verdict: { kind: 'temporary', next: 'address', connection: true } }));
+  }
+
   /** Nobody is reached: what waits for the destination goes back untried; the first of each other destination hears it, too. */
   unreachable(destination: string, result: Unreachable): void {
     const dead = ![...this.connections].some((connection) => connection.isOpen);
@@ -130,7 +143,8 @@ export class MxPool implements Claimant {
       if (name !== destination && !dead) continue;
       this.#waiting.delete(name);
       const [first, ...rest] = queue.map(({ batch }) => batch);
-      if (first !== undefined) void this.#end(first, name === destination ? undefined : result);
+      if (first !== undefined)
+        void this.#end(first, name === destination || result.isRelay === true ? undefined : result);
       for (const batch of rest) void this.#end(batch);
     }
     if (this.#waiting.size === 0) this.#withdraw();
@@ -295,6 +309,8 @@ class Connection {
     let result: Result;
     try {
       result = await this.#try(batch, attempt);
+      if (result.kind === 'unreachable' && this.#pool.nextHop.relay !== undefined)
+        result = { ...result, isRelay: true };
     } catch (error) {
       // Not the other side's doing: a fault of ours must cost neither the mail nor the connection.
       log.error('delivery.fault', { destination: batch.destination, ...errorFields(error) });
@@ -331,7 +347,7 @@ class Connection {
       if (!outcome.usable) this.#session = undefined;
       if (outcome.stale) continue;
       onTransaction?.(clock.monotonic() - began);
-      attempt.record(session.target, outcome.spoken, session.peer);
+      attempt.record(session.target, this.#pool.judgeSender(outcome.spoken), session.peer);
       if (outcome.usable) this.#pool.answered();
       else this.#pool.faltered();
     }

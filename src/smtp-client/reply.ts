@@ -113,6 +113,8 @@ export type ReplyClass =
       readonly next: 'address' | 'schedule';
       /** The connection, not the message, is what failed. */
       readonly connection: boolean;
+      /** The smarthost refused the sender; where it refuses each, that is what failed. */
+      readonly sender?: true;
     }
   | {
       readonly kind: 'permanent';
@@ -128,26 +130,36 @@ export type ReplyClass =
 const OK: ReplyClass = { kind: 'ok' };
 const LATER: ReplyClass = { kind: 'temporary', next: 'address', connection: false };
 const LOST: ReplyClass = { kind: 'temporary', next: 'address', connection: true };
+const REFUSED_SENDER: ReplyClass = { kind: 'temporary', next: 'schedule', connection: false, sender: true };
 /** The message may have arrived: a second copy at once would be the likelier harm. */
 const UNCERTAIN: ReplyClass = { kind: 'temporary', next: 'schedule', connection: true };
 
 /**
  * What an answer of the server, or the lack of one, means for the attempt: the one place that decides between trying
  * elsewhere, trying later and giving up, by the codes alone (RFC 5321 §4.2.1). What it does not know is temporary. Why the
- * server refused is for mail/bounce-class to say.
+ * server refused is for mail/bounce-class to say. What a smarthost says of itself, or of us, is temporary as well: it costs
+ * no recipient anything, and the operator can correct it.
  */
-export function classify(happening: Happening): ReplyClass {
+export function classify(happening: Happening, isRelay = false): ReplyClass {
   const { step } = happening;
   if ('fault' in happening) return step === 'final' && happening.fault !== 'unsuitable' ? UNCERTAIN : LOST;
   const { code, enhanced } = happening.reply;
   if (step === 'data' ? code === 354 : code >= 200 && code < 300) return OK;
   if (code === 421) return LOST;
+  if (isRelay) {
+    if (NOT_AUTHENTICATED.has(code) || beforeMail(step)) return LOST;
+    // Unless it is about this message: its size (RFC 1870 §6.1) or its form.
+    if (step === 'mail' && code !== 552 && !/^5\.(3\.4|6\.)/.test(enhanced ?? '')) return REFUSED_SENDER;
+  }
   // RFC 5321 §4.5.3.1.10: servers say 552 as well where they mean 452.
   if (step === 'rcpt' && (code === 452 || code === 552) && (happening.accepted ?? 0) > 0) return { kind: 'again' };
   if (code >= 400 && code < 500) return beforeMail(step) ? LOST : LATER;
   if (code >= 500 && code < 600) return refusal(step, enhanced);
   return LOST;
 }
+
+/** The smarthost takes nothing from anybody who does not authenticate, or not like this (RFC 4954 §6). */
+const NOT_AUTHENTICATED: ReadonlySet<number> = new Set([530, 534, 535, 538]);
 
 function refusal(step: Step, enhanced: string | undefined): ReplyClass {
   // Our own credentials are wrong: the operator can mend that, and no mail is to bounce for it.

@@ -7,11 +7,12 @@ import { isIP } from 'node:net';
 import type { ServerConfig } from '../config/schema.ts';
 import { namesHost, type MtaStsPolicy } from '../dns/mta-sts.ts';
 import { findMailHosts, type MailHost } from '../dns/mx.ts';
-import { addressInRanges, isPublicAddress } from '../dns/networks.ts';
+import { addressInRanges } from '../dns/networks.ts';
 import type { Resolver } from '../dns/resolver.ts';
 import { parseListenAddress, type ListenAddress } from '../lib/sockets.ts';
 import type { AppliedPolicy, Random } from '../queue/transport.ts';
 import type { MtaSts } from './mta-sts.ts';
+import { readRelay, relayTls, type Relay, type RelayTls } from './relay.ts';
 
 export interface NextHop {
   /** Equal for destinations with the same hosts and port. */
@@ -23,10 +24,11 @@ export interface NextHop {
   readonly tls: 'opportunistic' | 'implicit';
   /** What the recipients' domain demands (RFC 8461). */
   readonly mtaSts?: Pick<MtaStsPolicy, 'mode' | 'mx'> | undefined;
-  /** For the smarthost alone. */
-  readonly credentials?: { readonly user: string; readonly password: string };
+  /** For the smarthost alone: what TLS to it must be like. */
+  readonly relay?: RelayTls | undefined;
+  readonly credentials?: Relay['credentials'];
   /** For our own SMTP port alone. */
-  readonly mark?: string;
+  readonly mark?: string | undefined;
 }
 
 export type Route =
@@ -61,13 +63,16 @@ export interface LoopbackAddress extends ListenAddress {
 const MAX_ADDRESSES = 5;
 
 /** What decides where mail for a destination goes, and what it says where it is the operator. */
-export type RouteRule = { readonly by: 'routes' | 'relay'; readonly value: string } | { readonly by: 'mx' };
+export type RouteRule =
+  | { readonly by: 'routes'; readonly value: string }
+  | { readonly by: 'relay'; readonly relay: Relay }
+  | { readonly by: 'mx' };
 
 /** The operator's route, else the smarthost, else the domain's MX hosts. */
 export function routeRule(destination: string, { delivery }: Pick<ServerConfig, 'delivery'>): RouteRule {
   const fixed = delivery.routes[destination];
   if (fixed !== undefined) return { by: 'routes', value: fixed };
-  return delivery.relay === null ? { by: 'mx' } : { by: 'relay', value: delivery.relay };
+  return delivery.relay === null ? { by: 'mx' } : { by: 'relay', relay: readRelay(delivery.relay) };
 }
 
 /** The next hop of a destination (A-labels). */
@@ -76,7 +81,7 @@ export async function findRoute(destination: string, options: RouteOptions): Pro
   const { port, allow_private_networks: allowPrivate } = config.delivery;
   const rule = routeRule(destination, config);
   if (rule.by === 'routes') return fixedRoute({ ...parseListenAddress(rule.value), tls: 'opportunistic' }, resolver);
-  if (rule.by === 'relay') return fixedRoute(parseRelay(rule.value), resolver);
+  if (rule.by === 'relay') return fixedRoute({ ...rule.relay, relay: await relayTls(rule.relay) }, resolver);
   const known = await options.mtaSts?.policyOf(destination);
   const mtaSts = known?.mode === 'none' ? undefined : known;
   const { hostname } = config.server;
@@ -127,11 +132,15 @@ function poolName(hosts: readonly string[], policy: NextHop['mtaSts']): string {
   return `${hosts.join(',')}:${policy.mode}:${hosts.filter((host) => namesHost(policy, host)).join(',')}`;
 }
 
-type Fixed = Pick<NextHop, 'port' | 'tls' | 'credentials' | 'mark'> & { readonly host: string };
+type Fixed = Pick<NextHop, 'port' | 'tls' | 'relay' | 'credentials' | 'mark'> & { readonly host: string };
 
-/** The operator named the host: private networks are fine, and a name that DNS does not know is a mistake to be mended, not a bounce. */
-async function fixedRoute({ host, ...rest }: Fixed, resolver: Resolver): Promise<Route> {
-  const nextHop = { pool: `${host}:${rest.port}:${rest.mark === undefined ? rest.tls : 'own'}`, ...rest };
+/** The operator named the host: private networks are fine, and a name that DNS does not know is a mistake to correct, not a bounce. */
+async function fixedRoute({ host, ...fixed }: Fixed, resolver: Resolver): Promise<Route> {
+  const { port, tls, relay, credentials, mark } = fixed;
+  // What is said to be safe for one is not done over a session that was opened for another.
+  const kind =
+    relay === undefined ? (mark === undefined ? tls : 'own') : `${tls}:${relay.security}:${credentials?.user}`;
+  const nextHop = { pool: `${host}:${port}:${kind}`, port, tls, relay, credentials, mark };
   const answer = isIP(host) === 0 ? await resolver.addresses(host) : ({ kind: 'found', records: [host] } as const);
   if (answer.kind === 'found') {
     const hosts = [{ name: host, addresses: answer.records.slice(0, MAX_ADDRESSES) }];
@@ -141,35 +150,13 @@ async function fixedRoute({ host, ...rest }: Fixed, resolver: Resolver): Promise
   return { kind: 'temporary', reply: `451 4.4.3 ${reason}` };
 }
 
-function parseRelay(relay: string): Fixed {
-  const url = new URL(relay);
-  const tls = url.protocol === 'smtps:' ? 'implicit' : 'opportunistic';
-  const usual = tls === 'implicit' ? 465 : url.username === '' ? 25 : 587;
-  const credentials = { user: decodeURIComponent(url.username), password: decodeURIComponent(url.password) };
-  return {
-    host: url.hostname.replace(/^\[(.*)\]$/, '$1'),
-    port: url.port === '' ? usual : Number(url.port),
-    tls,
-    ...(url.username === '' ? {} : { credentials }),
-  };
-}
-
-/**
- * What TLS to an address must be like. To an MX any certificate is better than none (RFC 7435 §3); a password is said to
- * nobody but the smarthost, in clear text within this machine alone. Certificates of private networks prove nothing.
- */
-export function tlsPolicy(
-  { tls, credentials, mtaSts }: Pick<NextHop, 'tls' | 'credentials' | 'mtaSts'>,
-  address: string,
-): { readonly required: boolean; readonly verified: boolean } {
-  const isSmarthost = credentials !== undefined || tls === 'implicit';
-  return {
-    /** Nothing is said in clear text beyond EHLO. */
-    required:
-      tls === 'implicit' ||
-      mtaSts?.mode === 'enforce' ||
-      (credentials !== undefined && !/^(::1$|(::ffff:)?127\.)/i.test(address)),
-    /** The certificate must be the smarthost's, from somebody whom Node trusts. */
-    verified: isSmarthost && isPublicAddress(address),
-  };
+/** What TLS to a next hop must be like. To an MX any certificate is better than none (RFC 7435 §3), unless a policy demands more. */
+export function tlsPolicy({ relay, mtaSts }: Pick<NextHop, 'relay' | 'mtaSts'>): {
+  /** Nothing is said in clear text beyond EHLO. */
+  readonly required: boolean;
+  /** The certificate must be the smarthost's, from an authority that is trusted; of an MX host the policy judges it (tls-policy.ts). */
+  readonly verified: boolean;
+} {
+  const isRelayRequired = relay?.security === 'required';
+  return { required: isRelayRequired || mtaSts?.mode === 'enforce', verified: isRelayRequired };
 }

@@ -3,10 +3,11 @@
  * known at our own SMTP port.
  * TLS is opportunistic (RFC 7435): any certificate is better than none, and where STARTTLS breaks, a fresh connection goes
  * on in clear text, unless a policy of the recipients' domain demands TLS (tls-policy.ts). Credentials are said only under
- * TLS with a certificate that verifies; private networks may have any.
+ * TLS with a certificate that verifies, or within this machine.
  */
 import { isIP } from 'node:net';
 import type { ConnectionOptions } from 'node:tls';
+import { isThisMachine } from '../config/scalars.ts';
 import { messageOf } from '../lib/errors.ts';
 import type { AppliedPolicy, Peer, TlsResult } from '../queue/transport.ts';
 import { classify, happeningText, type Happening, type Reply, type ReplyClass, type Step } from './reply.ts';
@@ -24,6 +25,8 @@ export interface Session {
   readonly target: Target;
   readonly peer: Peer;
   readonly features: ReturnType<typeof readFeatures>;
+  /** Whether the server is the smarthost, whose troubles are no recipient's. */
+  readonly isRelay: boolean;
   /** When it began, on the monotonic clock. */
   readonly since: number;
   /** Messages so far. */
@@ -88,7 +91,12 @@ export async function openSession(target: Target, options: SessionOptions): Prom
       tls: null,
       policy: policy && { name: policy.name, result: error instanceof PolicyBroken ? error.result : null },
     };
-    return { kind: 'failed', verdict: classify(happening), reply: happeningText(happening), peer };
+    return {
+      kind: 'failed',
+      verdict: classify(happening, options.nextHop.relay !== undefined),
+      reply: happeningText(happening),
+      peer,
+    };
   }
 }
 
@@ -100,29 +108,46 @@ export function faultOf(error: unknown): Happening {
 
 async function openOnce(target: Target, options: SessionOptions): Promise<Session> {
   const { nextHop, hostname } = options;
-  const demand = tlsPolicy(nextHop, target.address);
+  const demand = tlsPolicy(nextHop);
   const policy = policyAt(nextHop, target.host);
+  const ca = nextHop.relay?.ca ?? options.ca;
   const wire = new Wire({ address: target.address, port: nextHop.port }, options);
   options.onWire(wire);
   const tls = {
     host: target.host,
     ...(isIP(target.host) === 0 ? { servername: target.host } : {}),
     rejectUnauthorized: demand.verified,
-    ...(options.ca === undefined ? {} : { ca: options.ca }),
+    ...(ca === undefined ? {} : { ca }),
   };
   try {
     await wire.connected();
     if (nextHop.tls === 'implicit') await wire.startTls(tls);
     expect('greeting', await wire.read('greeting'));
     let features = await sayHello(wire, hostname);
-    const wantsTls = demand.required || !options.brokenTls.has(target.address);
+    const wantsTls = demand.required || (nextHop.relay?.security !== 'off' && !options.brokenTls.has(target.address));
     const isUpgraded = features.startTls && wire.tls === null && wantsTls;
     if (isUpgraded) await upgrade(wire, tls, { target, policy, isRequired: demand.required });
     const applied = policy && keepPolicy(wire, policy, { target, isTlsBroken: features.startTls && !isUpgraded });
     if (isUpgraded) features = await sayHello(wire, hostname);
-    await logIn(wire, { ...nextHop, isTlsRequired: demand.required, mechanisms: features.auth });
+    const isPrivate = wire.tls !== null || isThisMachine(target.address);
+    if (!isPrivate && nextHop.credentials !== undefined) {
+      throw unsuitable('the smarthost offers no TLS, and a password is never sent in clear text');
+    }
+    if (demand.required && wire.tls === null) {
+      throw unsuitable('the smarthost offers no TLS, which delivery.relay requires');
+    }
+    await logIn(wire, { ...nextHop, mechanisms: features.auth });
     const peer = { host: target.host, address: target.address, tls: wire.tls, policy: applied };
-    return { wire, target, peer, features, since: options.monotonic(), used: 0, dirty: false };
+    return {
+      wire,
+      target,
+      peer,
+      features,
+      since: options.monotonic(),
+      used: 0,
+      dirty: false,
+      isRelay: nextHop.relay !== undefined,
+    };
   } catch (error) {
     if (error instanceof Refusal) wire.quit();
     else wire.close();
@@ -164,13 +189,10 @@ function keepPolicy(
 /** Shows our own SMTP port the mark that it gave this daemon (RFC 5321 §4.1.5), and authenticates at the smarthost (RFC 4954). */
 async function logIn(
   wire: Wire,
-  { credentials, mark, isTlsRequired, mechanisms }: NextHop & { isTlsRequired: boolean; mechanisms: readonly string[] },
+  { credentials, mark, mechanisms }: NextHop & { mechanisms: readonly string[] },
 ): Promise<void> {
   if (mark !== undefined) expect('auth', await wire.ask('auth', `XOWN ${mark}`));
   if (credentials === undefined) return;
-  if (wire.tls === null && isTlsRequired) {
-    throw unsuitable('the smarthost offers no TLS, and a password is never sent in clear text');
-  }
   const { user, password } = credentials;
   if (mechanisms.includes('PLAIN')) {
     return expect('auth', await wire.ask('auth', `AUTH PLAIN ${base64(`\0${user}\0${password}`)}`));

@@ -128,7 +128,7 @@ class Transaction {
     if (wasDirty) await say('mail', 'RSET\r\n');
     this.#session.dirty = true;
     const mailReply = await say('mail', mail);
-    const greeted = classify({ step: 'mail', reply: mailReply });
+    const greeted = this.#classify({ step: 'mail', reply: mailReply });
     if (greeted.kind !== 'ok') {
       this.#decide(asked, { step: 'mail', reply: mailReply });
       if (pipelining && !isLost(greeted)) await this.#drain(asked.length);
@@ -138,7 +138,7 @@ class Transaction {
     for (const [i, recipient] of asked.entries()) {
       const reply = await say('rcpt', rcpts[i] ?? '');
       const happening = { step: 'rcpt', reply, accepted: accepted.length } as const;
-      const verdict = classify(happening);
+      const verdict = this.#classify(happening);
       if (isLost(verdict)) {
         this.#decide(this.#undecided, happening);
         return [];
@@ -151,7 +151,7 @@ class Transaction {
       return [];
     }
     const reply = await say('data', 'DATA\r\n');
-    if (classify({ step: 'data', reply }).kind === 'ok') return accepted;
+    if (this.#classify({ step: 'data', reply }).kind === 'ok') return accepted;
     this.#decide(accepted, { step: 'data', reply });
     return [];
   }
@@ -212,11 +212,15 @@ class Transaction {
     return reply;
   }
 
+  #classify(happening: Happening): ReplyClass {
+    return classify(happening, this.#session.isRelay);
+  }
+
   #decide(recipients: readonly Recipient[], happening: Happening): void {
     if (recipients.length === 0) return;
     const decided = new Set(recipients);
     this.#undecided = this.#undecided.filter((recipient) => !decided.has(recipient));
-    const verdict = classify(happening);
+    const verdict = this.#classify(happening);
     const reply = happeningText(happening);
     for (const recipient of recipients) this.#spoken.push({ recipient, verdict, reply });
   }

@@ -62,6 +62,23 @@ export const pauseDestination = query<
     where name = ${value('name')}`,
 );
 
+/**
+ * The name under which the pause of the smarthost is kept, through which mail for most destinations leaves. No domain has
+ * an underscore, and nothing waits for it: it is never due.
+ */
+export const RELAY = '_relay';
+
+/** The statement that pauses the smarthost, and with it all that leaves through it. */
+export const pauseRelay = query<
+  Pick<DestinationRow, 'failures' | 'pauses' | 'last_error' | 'line'> & { paused_until: number }
+>(
+  (value) => sql`insert into destinations (name, failures, pauses, paused_until, last_error, held, line)
+    values (${sql.lit(RELAY)}, ${value('failures')}, ${value('pauses')}, ${value('paused_until')},
+      ${value('last_error')}, 0, ${value('line')})
+    on conflict (name) do update set failures = excluded.failures, pauses = excluded.pauses,
+      paused_until = excluded.paused_until, last_error = excluded.last_error, line = excluded.line`,
+);
+
 const noFailures = sql`failures = 0, pauses = 0, paused_until = null, last_error = null`;
 
 /** The statement that notes that a server there has answered, which ends all pauses. */
@@ -101,6 +118,13 @@ const due = query<{ line: string; now: number; limit: number }, DestinationRow>(
     where line = ${value('line')} and held = 0 and next_due_at is not null and next_due_at <= ${value('now')}
     order by next_due_at limit ${value('limit')}`,
 );
+/** What is due of some destinations and webhooks, or of all but these. */
+const dueAmong = query<{ names: readonly string[]; isAmong: number; now: number; limit: number }, DestinationRow>(
+  (value) => sql`select * from destinations
+    where held = 0 and next_due_at is not null and next_due_at <= ${value('now')}
+      and (substr(name, 1, 4) = 'whk_' or name in ${listed(value('names'))}) = (${value('isAmong')} = 1)
+    order by next_due_at limit ${value('limit')}`,
+);
 // From one line straight to the next in the index, however much waits in each.
 const lines = reader((now: number) => {
   const due = sql`next_due_at is not null and held = 0`;
@@ -135,6 +159,24 @@ export function dueDestinations(
   { now, limit }: { now: number; limit: number },
 ): Promise<DestinationRow[]> {
   return store.select(due({ line, now, limit }));
+}
+
+/** The same of all webhooks and the named destinations, or (`but`) of all others. */
+export function dueDestinationsAmong(
+  store: Store,
+  names: readonly string[],
+  { now, limit, but = false }: { now: number; limit: number; but?: boolean },
+): Promise<DestinationRow[]> {
+  return store.select(dueAmong({ names, isAmong: but ? 0 : 1, now, limit }));
+}
+
+/** Until when the smarthost is paused, and why; undefined where it is not. */
+export async function relayPause(
+  store: Store,
+  now: number,
+): Promise<{ readonly until: number; readonly failures: number; readonly error: string } | undefined> {
+  const { paused_until: until = null, failures = 0, last_error: error } = (await findDestination(store, RELAY)) ?? {};
+  return until === null || until <= now ? undefined : { until, failures, error: error ?? '' };
 }
 
 /** When the next destination is due; undefined when nothing waits. */

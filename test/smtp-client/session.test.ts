@@ -1,8 +1,10 @@
 /** Which server a message comes to, over which TLS, and what hanging and broken ones cost. */
+import { writeFile } from 'node:fs/promises';
+import { join } from 'node:path';
 import { describe, expect, test } from 'vitest';
-import { tlsPolicy } from '../../src/smtp-client/route.ts';
 import { startCarrier, told } from '../harness/smtp-client.ts';
-import { CLOSE, HANG, startSmtpPeer, type PeerScript } from '../harness/smtp-peer.ts';
+import { CLOSE, HANG, startSmtpPeer, type PeerOptions, type PeerScript, type SmtpPeer } from '../harness/smtp-peer.ts';
+import { temporaryFolder } from '../harness/store.ts';
 
 const TAKEN = 'delivered: 250 2.0.0 taken';
 
@@ -189,6 +191,50 @@ describe('a smarthost', () => {
     if (features.length === 1) expect(peer.lines.some((line) => line.startsWith('AUTH'))).toBe(false);
   });
 
+  describe('written as keys', () => {
+    const KEYS = { host: 'localhost', user: 'joe@example.net', password: 'p:ss' };
+    const AUTH = ['STARTTLS', 'AUTH PLAIN'];
+
+    async function ca(peer: SmtpPeer): Promise<string> {
+      const file = join(await temporaryFolder(), 'ca.pem');
+      await writeFile(file, peer.certificate);
+      return file;
+    }
+
+    test('gets the password where its certificate is one of the authorities named, or signed by one', async () => {
+      const peer = await startSmtpPeer({ features: AUTH, names: ['localhost'] });
+      const keys = { ...KEYS, port: peer.port, ca: await ca(peer) };
+      const { carry } = startCarrier({ port: 25, delivery: { relay: keys }, localhost: '127.0.0.1' });
+      expect(told(await carry('a@example.test'))).toBe(TAKEN);
+      expect(peer.lines).toContain(`AUTH PLAIN ${PLAIN}`);
+    });
+
+    test.each<[string, PeerOptions, object, RegExp]>([
+      ['is unknown', { features: AUTH, names: ['localhost'] }, {}, /self-signed certificate/],
+      ['is for another name', { features: AUTH, names: ['other.test'] }, { ca: 'its own' }, /does not match/],
+      ['is missing, there being no TLS', { features: ['AUTH PLAIN'] }, {}, /offers no TLS/],
+      ['cannot be checked', { features: AUTH }, { ca: '/nowhere/ca.pem' }, /delivery\.relay\.ca cannot be read/],
+    ])('gets nothing where its certificate %s', async (_, options, more, words) => {
+      const peer = await startSmtpPeer(options);
+      const own = 'ca' in more && more.ca === 'its own' ? { ca: await ca(peer) } : {};
+      const keys = { ...KEYS, port: peer.port, ...more, ...own };
+      const { carry } = startCarrier({ port: 25, delivery: { relay: keys }, localhost: '127.0.0.1' });
+      expect(await carry('a@example.test')).toMatchObject({ kind: 'unreachable', isRelay: true });
+      expect(told(await carry('a@example.test'))).toMatch(words);
+      expect(peer.lines.some((line) => /^(AUTH|MAIL)/.test(line))).toBe(false);
+    });
+
+    test('needs no TLS where the operator says so', async () => {
+      const peer = await startSmtpPeer({ features: ['STARTTLS'] });
+      const { carry } = startCarrier({
+        port: 25,
+        delivery: { relay: { host: '127.0.0.1', port: peer.port, tls: 'off' } },
+      });
+      expect(told(await carry('a@example.test'))).toBe(TAKEN);
+      expect(peer.messages).toMatchObject([{ tls: false }]);
+    });
+  });
+
   test('gives way to a route of the destination', async () => {
     const peer = await startSmtpPeer();
     const routes = { 'example.test': `127.0.0.1:${peer.port}` };
@@ -202,39 +248,6 @@ describe('a smarthost', () => {
       'unreachable: 451 4.4.3 localhost, named in the configuration, has no address',
     );
   });
-});
-
-test.each([
-  ['an MX', { tls: 'opportunistic' }, '203.0.114.5', { required: false, verified: false }],
-  [
-    'a smarthost with a password',
-    { tls: 'opportunistic', password: true },
-    '203.0.114.5',
-    { required: true, verified: true },
-  ],
-  [
-    'the same on a private network',
-    { tls: 'opportunistic', password: true },
-    '10.0.0.5',
-    { required: true, verified: false },
-  ],
-  [
-    'the same in this machine',
-    { tls: 'opportunistic', password: true },
-    '127.0.0.1',
-    { required: false, verified: false },
-  ],
-  [
-    'the same in this machine over IPv6',
-    { tls: 'opportunistic', password: true },
-    '::1',
-    { required: false, verified: false },
-  ],
-  ['smtps', { tls: 'implicit' }, 'fd00::5', { required: true, verified: false }],
-  ['smtps on a public network', { tls: 'implicit' }, '2a00:1450::5', { required: true, verified: true }],
-] as const)('TLS to %s', (_, { tls, ...rest }, address, policy) => {
-  const way = 'password' in rest ? { tls, credentials: { user: 'u', password: 'p' } } : { tls };
-  expect(tlsPolicy(way, address)).toEqual(policy);
 });
 
 describe('deadlines', () => {

@@ -31,7 +31,11 @@ test('mail that waits is counted by destination, the most first; what came later
   await queueMail('held.test', 5, 1000);
   await queueMail('one-by-one.test', 5, 1000);
   await store.write([setHeld({ name: 'held.test', held: 1 })]);
-  const rows = await store.read.selectFrom('deliveries').select('id').where('destination', '=', 'one-by-one.test').execute();
+  const rows = await store.read
+    .selectFrom('deliveries')
+    .select('id')
+    .where('destination', '=', 'one-by-one.test')
+    .execute();
   await store.write([holdAmong({ ids: rows.map(({ id }) => id) })]);
   expect(await mailWaitingSince(store, 1000, 10)).toEqual([
     { destination: 'many.test', count: 3, reply: null },

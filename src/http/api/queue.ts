@@ -13,6 +13,7 @@ import {
   showMessage,
 } from '../../queue/operate.ts';
 import { type DeliveryFilter, HELD } from '../../store/deliveries.ts';
+import { relayPause } from '../../store/destinations.ts';
 import { countInboundLog, listInboundLog } from '../../store/inbound.ts';
 import type { DeliveryRow } from '../../store/tables.ts';
 import { suspendedTenants } from '../../store/tenants.ts';
@@ -50,7 +51,10 @@ export function queueRoutes({ store, clock, wake, trace, explain }: Services): R
       const filter = filterOf(asked, clock.now());
       const page = await listDeliveries(store, { ...filter, before: cursor, limit });
       const count = await countDeliveries(store, filter);
-      return json({ deliveries: await shown(page.deliveries), count, next_cursor: page.next });
+      const paused = await relayPause(store, clock.now());
+      const relay = paused && { paused_until: paused.until, failures: paused.failures, last_error: paused.error };
+      const deliveries = await shown(page.deliveries);
+      return json({ deliveries, relay: relay ?? null, count, next_cursor: page.next });
     },
     async act({ body: { action, filter: asked, dry_run: dryRun } }) {
       const now = clock.now();
