@@ -1,7 +1,7 @@
 /**
  * Trouble that the daemon notices by itself: a certificate that is not renewed, an address on a block list, a big receiver whose
- * queue grows. The operator gets one mail about each cause, with what to do, and again only if it lasts: however
- * many daemons notice it, and whatever restarts between. `postern_alerts` says what is wrong at the moment.
+ * queue grows. The operator gets one mail about each cause, with what to do, and another only after days, however many daemons notice
+ * it and whatever restarts between. `postern_alerts` says what is wrong at the moment.
  */
 import { X509Certificate } from 'node:crypto';
 import type { ServerConfig } from '../config/schema.ts';
@@ -116,6 +116,8 @@ export function createAlerts(parts: AlertsParts): Alerts {
   }
 
   async function lookAtReceivers(): Promise<void> {
+    // A smarthost stands between, and has an alert of its own.
+    if (config().delivery.relay !== null) return raise('receiver', []);
     const late = await mailWaitingSince(store, clock.now() - LATE_AFTER, MAX_DESTINATIONS);
     const known = await Promise.all(
       late.map(async (each) => ({ ...each, receiver: receiverOf(each.destination, await mxHostOf(each.destination)) })),
@@ -166,6 +168,11 @@ function every(interval: number, clock: Clock, job: () => Promise<void>): () => 
   };
 }
 
+/** What others wrote, as one line of a mail. */
+function shown(text: string): string {
+  return text.replaceAll(/[\s\p{Cc}]+/gu, ' ').slice(0, MAX_TEXT);
+}
+
 function countOf(some: readonly WaitingMail[]): number {
   return some.reduce((sum, { count }) => sum + count, 0);
 }
@@ -181,10 +188,10 @@ function certificateAlert(
   const when = left <= 0 ? 'has expired' : `expires in ${days} ${days === 1 ? 'day' : 'days'}`;
   const text = `The certificate that ${hostname} uses ${when}: ${isoTime(ends)}.
 
-    ${subjectAltName.slice(0, MAX_TEXT)}
+    ${shown(subjectAltName)}
 
-It should have been renewed by now. Without a valid one, browsers refuse the forms, and servers that ask for a valid certificate
-keep their mail.
+It should have been renewed by now. Without a valid one, browsers warn of your forms, and servers that ask for a valid
+certificate send no mail here.
 
 With tls.mode: files, see whether your client renews it (certbot renew --dry-run), and whether tls.files names the renewed files:
 they are read again when they change. The log says why a certificate was not taken or not renewed:
@@ -197,7 +204,7 @@ they are read again when they change. The log says why a certificate was not tak
 function blockListAlert({ address, zone, words }: Record<'address' | 'zone' | 'words', string>): Alert {
   const text = `${address}, from which this server sends mail, is on a block list:
 
-    ${words.slice(0, MAX_TEXT)}
+    ${shown(words)}
 
 Receivers that use this list refuse the mail.
 
@@ -215,10 +222,7 @@ function receiverAlert(receiver: Receiver, some: readonly WaitingMail[], hostnam
   const count = countOf(some);
   const lines = some
     .slice(0, 5)
-    .map(
-      ({ destination, count: each, reply }) =>
-        `    ${destination}: ${each} (${(reply ?? 'not tried yet').slice(0, MAX_TEXT)})`,
-    );
+    .map(({ destination, count: each, reply }) => `    ${destination}: ${each} (${shown(reply ?? 'not tried yet')})`);
   const text = `${count} deliveries to ${receiver} have waited for more than an hour, and there are more and more of them:
 
 ${lines.join('\n')}
