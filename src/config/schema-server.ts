@@ -359,6 +359,13 @@ const plans = z
   })
   .catchall(plan().describe('A plan of your own.'));
 
+const alerts = z.strictObject({
+  dnsbl: listOf(
+    is.domainName,
+    'DNS block lists that are asked every hour about the addresses of this server, such as zen.spamhaus.org. The operator is mailed when one lists them. If empty, none is asked.',
+  ),
+});
+
 const log = z.strictObject({
   level: choice(['debug', 'info', 'warn', 'error', 'silent'], 'info', 'Minimum severity.'),
   format: choice(['auto', 'json', 'pretty'], 'auto', 'auto: pretty on a terminal, JSON lines elsewhere.').meta({
@@ -380,6 +387,7 @@ export const serverSchema = z
     limits: limits.prefault({}).describe('Limits on what is accepted.'),
     retention: retention.prefault({}).describe('How long data is kept.'),
     plans: plans.prefault({}).describe('Plans: limits and prices for tenants.'),
+    alerts: alerts.prefault({}).describe('What the operator is alerted to.'),
     log: log.prefault({}).describe('Log output.'),
   })
   .refine(({ server, tls }) => !server.smtp.submission.enabled || tlsModeOf({ server, tls }) !== 'off', {

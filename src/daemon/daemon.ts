@@ -49,6 +49,7 @@ import { OWNER_LINKS, sweepUsedLinks } from '../forms/owner-links.ts';
 import { openBackups } from '../store/backup.ts';
 import { createStore, databaseFile } from '../store/database.ts';
 import { watchFreeSpace } from '../store/sqlite.ts';
+import { watchForwarded } from '../http/forwarded.ts';
 import { createHttpServer, type HttpAddresses } from '../http/server.ts';
 import { startJobs, watchClock, retentionJobs } from './jobs.ts';
 import { systemClock, type Clock } from '../lib/clock.ts';
@@ -57,6 +58,7 @@ import { activatedSockets, type ListenAddress } from '../lib/sockets.ts';
 import { createLog, type AdjustableLog, type Log } from '../lib/log.ts';
 import { isClockBehind, pullBackDueTimes } from '../store/clock-step.ts';
 import { foldMessageCounts } from '../store/usage.ts';
+import { createAlerts } from './alerts.ts';
 import { joinCluster } from './cluster.ts';
 import { createProcessPool, type ProcessPool } from './process-pool.ts';
 import { LEASE } from '../queue/claimer.ts';
@@ -241,11 +243,16 @@ async function start(
   const backups = await openBackups({ path, clock, log, reserve: () => config().limits.free_disk });
   ending.push(() => backups.drop());
   const counters = createSmtpCounters();
+  const forwarded = watchForwarded(core);
+  const alerts = createAlerts({
+    ...core,
+    certificates: () => (certificate === undefined ? [] : [certificate.current().cert]),
+  });
   const metrics = createMetrics({
     ...core,
     version: version(),
     delivery: delivery.metrics,
-    figures: () => daemonFigures({ databaseErrors, problems: snapshot().problems, certificate }),
+    figures: () => [...daemonFigures({ databaseErrors, problems: snapshot().problems, certificate }), alerts.figure()],
     tallies: [
       {
         name: 'postern_smtp_connections_total',
@@ -309,10 +316,17 @@ async function start(
   const http = createHttpServer({
     ...shared,
     metrics,
+    forwarded,
     checkConfig: source.check,
     hostKeys,
     backups,
-    doctor: createDoctor({ ...core, certificate, queueProblem: delivery.problem, databaseFile: path }),
+    doctor: createDoctor({
+      ...core,
+      certificate,
+      queueProblem: delivery.problem,
+      databaseFile: path,
+      forwardedBy: forwarded.peers,
+    }),
     explain,
     trace: (id) => trace(store, id),
     files,
@@ -425,6 +439,7 @@ async function start(
         acknowledged: () => sweepAcknowledged(core),
         ...retentionJobs(core),
         ...smtp.jobs,
+        ...alerts.jobs,
         ...(certificate === undefined ? {} : { certificate: certificate.look }),
       },
     }),

@@ -12,7 +12,8 @@ export interface Result {
 /** One result or more, such as one for each address. */
 export type Results = Result | readonly Result[];
 
-const LATER = 'Look again when DNS answers.';
+/** The advice where DNS did not answer. */
+export const LATER = 'Look again when DNS answers.';
 
 /** DNS did not answer, which proves nothing. */
 export function unanswered(reason: string): Result {

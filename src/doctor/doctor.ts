@@ -19,6 +19,7 @@ import {
   checkDatabase,
   checkDisk,
   checkDomains,
+  checkProxies,
   checkQueue,
   checkResolver,
   type Machine,
@@ -28,11 +29,11 @@ import type { ServerConfig } from '../config/schema.ts';
 import { readCertificate, type CertificateKeeper, type CertificateState } from '../lib/certificate.ts';
 import { tlsModeOf } from '../config/schema-server.ts';
 import { recordsOf } from '../dns/resolver.ts';
-import { reversedAddress } from '../dns/networks.ts';
-import { unanswered, type Result, type Results } from './check.ts';
+import { lookUpBlockList } from './blocklist.ts';
+import { LATER, type Result, type Results } from './check.ts';
 
 export interface Inquiry {
-  /** Zones of DNS block lists; none is asked that is not named. */
+  /** Zones of DNS block lists, beside those of `alerts.dnsbl`; no other is asked. */
   readonly dnsbl: readonly string[];
   /** A mail server to try, `host` or `host:port`; well-known ones unless told. */
   readonly port25: string | undefined;
@@ -73,7 +74,7 @@ export function createDoctor(machine: DoctorParts): Doctor {
       host_dkim: async () => checkHostDkim(host, await hostRecords(store, hostname)),
       bounces: () => checkBounces(host),
       port_25: () => checkPort25({ resolver, clock, config }, port25),
-      block_list: () => checkBlocklists(host, dnsbl),
+      block_list: () => checkBlocklists(host, [...new Set([...config.alerts.dnsbl, ...dnsbl])]),
       resolver: () => checkResolver({ ...machine, resolver }),
       certificate: async () =>
         tlsModeOf(config) === 'acme'
@@ -84,6 +85,7 @@ export function createDoctor(machine: DoctorParts): Doctor {
       database: () => checkDatabase(machine),
       queue: () => checkQueue(machine),
       domains: () => checkDomains(machine),
+      trusted_proxies: async () => checkProxies(machine),
       configuration: async () => checkConfiguration(machine),
     };
     const checks = (await Promise.all(Object.entries(looks).map(([name, look]) => within(name, look)))).flat();
@@ -161,22 +163,15 @@ async function checkBlocklists(host: Host, zones: readonly string[]): Promise<Re
 }
 
 async function checkOn(zone: string, ip: string, { resolver }: Host): Promise<Result> {
-  const name = `${reversedAddress(ip)}.${zone}`;
-  const answer = await resolver.lookup(name, 'A');
-  if (answer.kind === 'failed') return unanswered(answer.reason);
-  if (answer.kind !== 'found') return { status: 'ok', found: `${ip} is not on ${zone}` };
-  const codes = answer.records.join(', ');
-  // The lists' own errors: asked through a public resolver, too often, or without a key.
-  if (answer.records.some((code) => code.startsWith('127.255.255.'))) {
-    const advice = `Ask through a resolver of your own (dns.servers): ${zone} refuses public ones.`;
-    return { status: 'unknown', found: `${zone} refuses to answer (${codes})`, advice };
+  const listing = await lookUpBlockList(zone, ip, resolver);
+  switch (listing.kind) {
+    case 'clear':
+      return { status: 'ok', found: `${ip} is not on ${zone}` };
+    case 'unknown':
+      return { status: 'unknown', found: listing.words, advice: listing.advice ?? LATER };
+    case 'listed': {
+      const advice = `Find out why, mend it, and ask ${zone} to take the address off.`;
+      return { status: 'failed', found: listing.words, advice };
+    }
   }
-  if (!answer.records.every((code) => code.startsWith('127.'))) {
-    const advice = `That is no answer of a block list: look whether ${zone} is still one.`;
-    return { status: 'unknown', found: `${zone} answers ${codes}`, advice };
-  }
-  const texts = await resolver.txt(name);
-  const reason = texts.kind === 'found' ? `: ${texts.records.join(' ')}` : '';
-  const advice = `Find out why, mend it, and ask ${zone} to take the address off.`;
-  return { status: 'failed', found: `${ip} is on ${zone} (${codes})${reason}`, advice };
 }

@@ -22,6 +22,8 @@ export interface Machine {
   readonly queueProblem: () => string | undefined;
   /** Undefined where the database is a server's. */
   readonly databaseFile: string | undefined;
+  /** Who has lately sent `X-Forwarded-For` without being trusted. */
+  readonly forwardedBy: () => readonly string[];
 }
 
 const MINUTE = 60_000;
@@ -104,6 +106,16 @@ export async function checkDomains({ store, snapshot }: Machine): Promise<Result
   const found = [`${verified} of ${rows.length} verified`, ...named].join(', ');
   const advice = 'postern domains status shows what their DNS lacks; mail of failed ones is held.';
   return { status: broken.length === 0 ? 'ok' : 'warning', found, advice };
+}
+
+/** A proxy that is not trusted gives all its visitors one address. */
+export function checkProxies({ forwardedBy }: Machine): Results {
+  const peers = forwardedBy();
+  if (peers.length === 0) return [];
+  const found = `X-Forwarded-For came from ${peers.slice(0, MOST_NAMED).join(', ')}, not in server.http.trusted_proxies`;
+  const advice =
+    'Add your own proxies there: all their visitors share one address and its limits now. The header of anybody else is rightly ignored.';
+  return { status: 'warning', found, advice };
 }
 
 /** What a reload refused or put off, and what the limits contradict. The first line about a file says what is in force. */

@@ -19,6 +19,7 @@ import Koa from 'koa';
 import type { Domains } from '../domains/domains.ts';
 import { clientBucket, type Limits, type Verdict } from '../accounts/rate-limits.ts';
 import { httpPlaces } from '../config/schema-server.ts';
+import { addressInRanges } from '../dns/networks.ts';
 import type { Challenges } from '../forms/challenges.ts';
 import { MIN_TLS, secureOptions, type CertificateKeeper } from '../lib/certificate.ts';
 import { errorFields, codeOf } from '../lib/errors.ts';
@@ -28,6 +29,7 @@ import { type Answer, refusedA, refuse, type Refusal } from './answer.ts';
 import {
   LOCAL,
   clientAddress,
+  plainAddress,
   loggedPath,
   splitTarget,
   type Context,
@@ -38,6 +40,7 @@ import {
   isSecure,
 } from './context.ts';
 import { ClientGone } from './entries.ts';
+import type { ForwardedWatch } from './forwarded.ts';
 import { preflights } from './cors.ts';
 import { createFormHandler, type SubmitParts } from './forms/submit.ts';
 import {
@@ -55,6 +58,7 @@ export interface HttpServerOptions extends SubmitParts, TableParts {
   readonly limits: Limits;
   readonly metrics: Pick<Metrics, 'answer' | 'answered' | 'submitted'>;
   readonly challenges: Challenges;
+  readonly forwarded: Pick<ForwardedWatch, 'note'>;
   /** Comes before all routes: what the dev world adds. */
   readonly extra?: Koa.Middleware;
   readonly deadlines?: Partial<Deadlines>;
@@ -143,7 +147,9 @@ export function createHttpServer(options: HttpServerOptions): HttpServer {
     const at = clock.now();
     const current = snapshot();
     const isLocal = local.has(request);
-    const ip = isLocal ? LOCAL : clientAddress(request, current.server.server.http.trusted_proxies);
+    const { trusted_proxies: trusted } = current.server.server.http;
+    if (!isLocal && request.headers['x-forwarded-for'] !== undefined) noteForwarded(request, trusted);
+    const ip = isLocal ? LOCAL : clientAddress(request, trusted);
     const limit = await takeAddress(options, ip);
     return {
       request,
@@ -158,6 +164,11 @@ export function createHttpServer(options: HttpServerOptions): HttpServer {
       address: limit,
       limit,
     };
+  }
+
+  function noteForwarded({ socket }: IncomingMessage, trusted: readonly string[]): void {
+    const peer = plainAddress(socket.remoteAddress ?? '');
+    if (!addressInRanges(peer, trusted)) options.forwarded.note(peer);
   }
 
   function open(listen: RequestListener, keeper?: CertificateKeeper): Server {

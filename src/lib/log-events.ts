@@ -3,6 +3,7 @@
  * and `msg` for people. docs/monitoring.md lists them; a test compares.
  */
 export const LOG_EVENTS = {
+  'alert.sent': 'The operator was sent an alert.',
   'auth.failed': 'An API key was rejected.',
   'auth.failure_not_recorded': 'A rejected API key could not be recorded as an event.',
   'backup.abandoned': 'A backup was given up before it was complete.',
@@ -66,6 +67,7 @@ export const LOG_EVENTS = {
   'host_key.record': 'The DKIM record of the host name is to be published.',
   'http.connection_failed': 'An HTTP connection failed.',
   'http.failed': 'An HTTP request failed by an error of this server.',
+  'http.forwarded_untrusted': 'X-Forwarded-For came from an address that is not in server.http.trusted_proxies.',
   'http.refused': 'An HTTP request was rejected.',
   'http.unavailable': 'An HTTP request could not be served at the moment.',
   'idempotency.not_released': 'An Idempotency-Key stays reserved until it expires.',

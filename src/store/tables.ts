@@ -328,6 +328,12 @@ export interface Tables {
     hash: string;
     expires_at: number;
   };
+  /** Alerts that the operator was sent. */
+  alerts: {
+    /** The cause. */
+    name: string;
+    mailed_at: number;
+  };
   /** Up to when the digests of a project tell what happened. */
   digests: {
     tenant: string;

@@ -20,7 +20,7 @@ test('each metric that alert rules and the dashboard name exists, with its label
     const named = [...query.matchAll(/\b(?:postern|process)_\w+/g)].map(([name]) => name);
     const missing = named.filter((name) => !names.has(name) && !names.has(name.replace(/_(?:bucket|sum|count)$/, '')));
     expect(missing, query).toEqual([]);
-    const used = [...query.matchAll(/[{,] *([a-z_]+)=/g), ...query.matchAll(/by \(([a-z_, ]+)\)/g)]
+    const used = [...query.matchAll(/[{,] *([a-z_]+)!?=~?"/g), ...query.matchAll(/by \(([a-z_, ]+)\)/g)]
       .flatMap(([, list = '']) => list.split(/, */))
       .filter((label) => !OF_PROMETHEUS.has(label));
     expect(

@@ -43,6 +43,7 @@ async function machine({ limits = {}, zone = [], queueProblem }: Setting = {}) {
     databaseFile,
     snapshot: () => snapshot,
     queueProblem: () => queueProblem,
+    forwardedBy: () => [],
   };
   return { ...parts, clock };
 }

@@ -1,4 +1,5 @@
 import { writeFile } from 'node:fs/promises';
+import { get } from 'node:http';
 import { createServer } from 'node:net';
 import { once } from 'node:events';
 import { join } from 'node:path';
@@ -8,6 +9,7 @@ import { createClient } from '../../src/cli/client.ts';
 import { queue } from '../../src/contract/queue.ts';
 import { startTestWorld, type TestWorld, type WorldSettings } from '../harness/daemon.ts';
 import type { ZoneRecord } from '../../src/dev/dns-server.ts';
+import { silentLog, type Log } from '../../src/lib/log.ts';
 import { freePort } from '../harness/child.ts';
 import { runOperator } from '../harness/terminal.ts';
 
@@ -31,6 +33,35 @@ async function diagnose(settings: WorldSettings, flags?: readonly string[]) {
   expect(code).toBe(ok ? 0 : 1);
   return { ok, of: (name: string) => checks.filter((check) => check.name === name) };
 }
+
+test('X-Forwarded-For from a proxy that is not trusted is said once in the log, and by the doctor', async () => {
+  const events: [event: string, fields: unknown][] = [];
+  const log: Log = { ...silentLog, warn: (event, fields) => events.push([event, fields]) };
+  const world = await startTestWorld({
+    zone: [REVERSE, WAY_OUT],
+    server: { server: { http: { listen: ['127.0.0.1:0', '127.0.0.2:0'], trusted_proxies: ['127.0.0.2'] } } },
+    parts: { log: { ...log, adjust: () => undefined } },
+  });
+  const ask = (localAddress: string) =>
+    new Promise((resolve, reject) => {
+      const options = { headers: { 'X-Forwarded-For': '203.0.113.9' }, localAddress };
+      get(`${world.url}/healthz`, options, (response) => resolve(response.resume())).on('error', reject);
+    });
+  await ask('127.0.0.2');
+  for (let i = 0; i < 3; i++) await ask('127.0.0.1');
+  expect(events.filter(([event]) => event === 'http.forwarded_untrusted')).toEqual([
+    ['http.forwarded_untrusted', { ip: '127.0.0.1' }],
+  ]);
+  const { checks } = diagnosis.parse(JSON.parse((await doctor(world)).out));
+  expect(checks.filter(({ name }) => name === 'trusted_proxies')).toEqual([
+    {
+      name: 'trusted_proxies',
+      status: 'warning',
+      found: 'X-Forwarded-For came from 127.0.0.1, not in server.http.trusted_proxies',
+      advice: expect.stringContaining('Add your own proxies there'),
+    },
+  ]);
+});
 
 test('a server on which everything is right', async () => {
   const world = await startTestWorld({ zone: [REVERSE, WAY_OUT] });

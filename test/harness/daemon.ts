@@ -127,6 +127,7 @@ export async function startTestWorld(settings: WorldSettings = {}): Promise<Test
     inbound: { ...server['inbound'] },
     limits: { requests_per_minute_per_address: 1_000_000, ...server['limits'] },
     plans: { ...server['plans'] },
+    alerts: { ...server['alerts'] },
     log: { level: 'silent', ...server['log'] },
   });
   const log = createLog({ level: 'silent', format: 'json', redact_addresses: false });

@@ -30,6 +30,7 @@ import { createFileStore } from '../../src/forms/files.ts';
 import { createChallenges } from '../../src/forms/challenges.ts';
 import { createSpamProtection } from '../../src/forms/spam/protection.ts';
 import { createMetrics } from '../../src/http/metrics.ts';
+import { watchForwarded } from '../../src/http/forwarded.ts';
 import { createHttpServer, type HttpServerOptions } from '../../src/http/server.ts';
 import { systemClock, type Clock } from '../../src/lib/clock.ts';
 import { silentLog } from '../../src/lib/log.ts';
@@ -169,6 +170,7 @@ export async function startHttp(given: TestHttpOptions = {}): Promise<TestHttp> 
   });
   const http = createHttpServer({
     metrics,
+    forwarded: watchForwarded({ clock, log: silentLog }),
     store,
     clock,
     limits,

@@ -17,6 +17,7 @@ import { formOptions } from './0016-form-options.ts';
 import { unscannedFiles } from './0017-unscanned-files.ts';
 import { certificates } from './0018-certificates.ts';
 import { tlsPolicy } from './0019-tls-policy.ts';
+import { alerts } from './0022-alerts.ts';
 
 /** By name, as Kysely's migrator wants them. */
 export function migrationsFor(dialect: Dialect): Record<string, Migration> {
@@ -37,5 +38,6 @@ export function migrationsFor(dialect: Dialect): Record<string, Migration> {
     '0017-unscanned-files': unscannedFiles(dialect),
     '0018-certificates': certificates(dialect),
     '0019-tls-policy': tlsPolicy(dialect),
+    '0022-alerts': alerts(dialect),
   };
 }

@@ -1,0 +1,242 @@
+/**
+ * Trouble that the daemon notices by itself: a certificate that is not renewed, an address on a block list, a big receiver whose
+ * queue grows. The operator gets one mail about each cause, with what to do, and another only after days, however many daemons notice
+ * it and whatever restarts between. `postern_alerts` says what is wrong at the moment.
+ */
+import { X509Certificate } from 'node:crypto';
+import type { ServerConfig } from '../config/schema.ts';
+import { recordsOf, type Resolver } from '../dns/resolver.ts';
+import { lookUpBlockList } from '../doctor/blocklist.ts';
+import { addressesOf } from '../doctor/host.ts';
+import type { Figure } from '../http/metrics.ts';
+import { isoTime, type Clock } from '../lib/clock.ts';
+import type { Log } from '../lib/log.ts';
+import { receiverOf, type Receiver } from '../queue/receivers.ts';
+import { systemMail } from '../queue/system-mail.ts';
+import { alertsSince, forgetAlerts, mailWaitingSince, noteAlert, type WaitingMail } from '../store/alerts.ts';
+import { writeIfMet, type Store } from '../store/store.ts';
+import { OPERATOR } from '../store/tenants.ts';
+import type { Jobs } from './jobs.ts';
+
+export interface AlertsParts {
+  readonly store: Store;
+  readonly clock: Clock;
+  readonly log: Log;
+  readonly config: () => ServerConfig;
+  readonly resolver: Resolver;
+  /** There is mail to send. */
+  readonly wake: () => void;
+  /** The certificates in use, PEM; several machines of one database may have different ones. */
+  readonly certificates: () => readonly string[];
+}
+
+export interface Alerts {
+  readonly jobs: Jobs;
+  /** What is wrong at the moment, for Prometheus. */
+  figure(): Figure;
+}
+
+interface Alert {
+  /** The cause, the same each time. */
+  readonly name: string;
+  readonly subject: string;
+  /** What is the matter, and what to do. */
+  readonly text: string;
+}
+
+const MINUTE = 60_000;
+const HOUR = 60 * MINUTE;
+const DAY = 24 * HOUR;
+const MAX_TEXT = 500;
+
+/** A mail about one cause comes again after so long, ms. */
+const AGAIN = { certificate: 7 * DAY, block_list: 7 * DAY, receiver: DAY } as const;
+type Kind = keyof typeof AGAIN;
+
+/** Certificates are renewed earlier, by machine; one that lives for days only is nearly over in its last third. */
+const SOON = 14 * DAY;
+
+/** More than a busy hour leaves behind, and enough to be a receiver's decision. */
+const MIN_WAITING = 50;
+const MAX_DESTINATIONS = 100;
+/** Longer than retries of a server that is briefly busy take. */
+const LATE_AFTER = HOUR;
+
+export function createAlerts(parts: AlertsParts): Alerts {
+  const { store, clock, log, config, resolver, wake } = parts;
+  const active = new Map<Kind, number>();
+  let waitedBefore: ReadonlyMap<Receiver, number> | undefined;
+
+  /** Tells of what was found, now. */
+  async function raise(kind: Kind, found: readonly Alert[]): Promise<void> {
+    active.set(kind, found.length);
+    if (found.length === 0) return;
+    const now = clock.now();
+    const since = now - AGAIN[kind];
+    const known = await alertsSince(store, since);
+    const { hostname, operator: to } = config().server;
+    for (const { name, subject, text } of found.filter((alert) => !known.has(alert.name))) {
+      const days = AGAIN[kind] / DAY;
+      const ending = `You get this at most once ${days === 1 ? 'a day' : 'a week'} while it lasts.`;
+      const mail = systemMail({ tenant: OPERATOR, to, subject, text: `${text}\n\n${ending}\n` }, hostname, now);
+      const forgotten = forgetAlerts({ before: now - 30 * DAY });
+      // Another daemon may have been faster.
+      if ((await writeIfMet(store, [noteAlert({ name, now, since }, 1), forgotten, ...mail])) === undefined) continue;
+      log.warn('alert.sent', { alert: name, subject });
+      wake();
+    }
+  }
+
+  async function lookAtCertificates(): Promise<void> {
+    const { hostname } = config().server;
+    const now = clock.now();
+    const ending = parts
+      .certificates()
+      .flatMap((pem) => certificateAlert(new X509Certificate(pem), { hostname, now }) ?? []);
+    await raise('certificate', ending);
+  }
+
+  async function lookAtBlockLists(): Promise<void> {
+    const { server, alerts } = config();
+    if (alerts.dnsbl.length === 0) return raise('block_list', []);
+    const fresh = resolver.fresh();
+    const addresses = recordsOf(
+      await addressesOf({ hostname: server.hostname, publicIps: server.public_ips, resolver: fresh }),
+    );
+    const asked = addresses.flatMap((address) => alerts.dnsbl.map((zone) => ({ address, zone })));
+    const found = await Promise.all(
+      asked.map(async (each) => ({ ...each, listing: await lookUpBlockList(each.zone, each.address, fresh) })),
+    );
+    await raise(
+      'block_list',
+      found.flatMap(({ address, zone, listing }) =>
+        listing.kind === 'listed' ? [blockListAlert({ address, zone, words: listing.words })] : [],
+      ),
+    );
+  }
+
+  async function lookAtReceivers(): Promise<void> {
+    // A smarthost stands between, and has an alert of its own.
+    if (config().delivery.relay !== null) return raise('receiver', []);
+    const late = await mailWaitingSince(store, clock.now() - LATE_AFTER, MAX_DESTINATIONS);
+    const known = await Promise.all(
+      late.map(async (each) => ({ ...each, receiver: receiverOf(each.destination, await mxHostOf(each.destination)) })),
+    );
+    const byReceiver = Map.groupBy(known, ({ receiver }) => receiver);
+    byReceiver.delete('other');
+    const waits = new Map([...byReceiver].map(([receiver, some]) => [receiver, countOf(some)]));
+    const before = waitedBefore;
+    waitedBefore = waits;
+    const growing = [...byReceiver].filter(([receiver]) => {
+      const count = waits.get(receiver) ?? 0;
+      return before !== undefined && count >= MIN_WAITING && count > (before.get(receiver) ?? 0);
+    });
+    const { hostname } = config().server;
+    await raise(
+      'receiver',
+      growing.map(([receiver, some]) => receiverAlert(receiver, some, hostname)),
+    );
+  }
+
+  async function mxHostOf(domain: string): Promise<string | null> {
+    const hosts = recordsOf(await resolver.mx(domain)).toSorted((a, b) => a.preference - b.preference);
+    return hosts[0]?.exchange ?? null;
+  }
+
+  return {
+    jobs: {
+      alert_certificate: every(HOUR, clock, lookAtCertificates),
+      alert_block_list: every(HOUR, clock, lookAtBlockLists),
+      alert_receiver: every(10 * MINUTE, clock, lookAtReceivers),
+    },
+    figure: () => ({
+      name: 'postern_alerts',
+      help: 'Causes of alerts at the moment, by kind.',
+      value: (['certificate', 'block_list', 'receiver'] as const).map((alert) => [{ alert }, active.get(alert) ?? 0]),
+    }),
+  };
+}
+
+/** Runs the job at once and then in this interval; after a failure sooner. */
+function every(interval: number, clock: Clock, job: () => Promise<void>): () => Promise<void> {
+  let doneAt = -Infinity;
+  return async () => {
+    const now = clock.monotonic();
+    if (now - doneAt < interval) return;
+    await job();
+    doneAt = now;
+  };
+}
+
+/** What others wrote, as one line of a mail. */
+function shown(text: string): string {
+  return text.replaceAll(/[\s\p{Cc}]+/gu, ' ').slice(0, MAX_TEXT);
+}
+
+function countOf(some: readonly WaitingMail[]): number {
+  return some.reduce((sum, { count }) => sum + count, 0);
+}
+
+function certificateAlert(
+  { validFromDate, validToDate, fingerprint256, subjectAltName = '' }: X509Certificate,
+  { hostname, now }: { readonly hostname: string; readonly now: number },
+): Alert | undefined {
+  const ends = validToDate.getTime();
+  const left = ends - now;
+  if (left >= Math.min(SOON, (ends - validFromDate.getTime()) / 3)) return undefined;
+  const days = Math.floor(left / DAY);
+  const when = left <= 0 ? 'has expired' : `expires in ${days} ${days === 1 ? 'day' : 'days'}`;
+  const text = `The certificate that ${hostname} uses ${when}: ${isoTime(ends)}.
+
+    ${shown(subjectAltName)}
+
+It should have been renewed by now. Without a valid one, browsers warn of your forms, and servers that ask for a valid
+certificate send no mail here.
+
+With tls.mode: files, see whether your client renews it (certbot renew --dry-run), and whether tls.files names the renewed files:
+they are read again when they change. The log says why a certificate was not taken or not renewed:
+
+    journalctl -u postern --grep 'tls\\.'
+    postern doctor`;
+  return { name: `certificate:${fingerprint256}`, subject: `The certificate of ${hostname} ${when}`, text };
+}
+
+function blockListAlert({ address, zone, words }: Record<'address' | 'zone' | 'words', string>): Alert {
+  const text = `${address}, from which this server sends mail, is on a block list:
+
+    ${shown(words)}
+
+Receivers that use this list refuse the mail.
+
+1. Find out why: an account that sends what nobody asked for, a form that strangers abuse, or another machine behind this address.
+
+    postern analytics
+    postern queue list --state deferred
+
+2. End it (postern tenants suspend stops an account).
+3. Ask the list to remove the address; its website says how. Do not ask before: most lists count how often.`;
+  return { name: `block_list:${zone}:${address}`, subject: `${address} is on the block list ${zone}`, text };
+}
+
+function receiverAlert(receiver: Receiver, some: readonly WaitingMail[], hostname: string): Alert {
+  const count = countOf(some);
+  const lines = some
+    .slice(0, 5)
+    .map(({ destination, count: each, reply }) => `    ${destination}: ${each} (${shown(reply ?? 'not tried yet')})`);
+  const text = `${count} deliveries to ${receiver} have waited for more than an hour, and there are more and more of them:
+
+${lines.join('\n')}
+
+They are tried again by delivery.retry, and nothing is lost until delivery.expire. As a rule a big receiver limits how much it
+takes from an address that it does not know well, or whose mail its users do not want. Its replies say which:
+
+    postern queue list --state deferred
+
+If the replies speak of a limit, wait, and send less at a time. If they name a policy, authentication or reputation, run postern doctor and
+look at the page they link to.`;
+  return {
+    name: `receiver:${receiver}`,
+    subject: `Mail of ${hostname} to ${receiver} waits: ${count} deliveries`,
+    text,
+  };
+}
