@@ -3,7 +3,7 @@ import { simpleParser } from 'mailparser';
 import { expect, test } from 'vitest';
 import { serverSchema } from '../../src/config/schema-server.ts';
 import { createAlerts } from '../../src/daemon/alerts.ts';
-import { selfSignedCertificate } from '../../src/dev/certificate.ts';
+import { selfSignedCertificate } from '../../src/lib/x509.ts';
 import type { ZoneRecord } from '../../src/dev/dns-server.ts';
 import { silentLog } from '../../src/lib/log.ts';
 import { enqueue } from '../../src/queue/enqueue.ts';
