@@ -85,7 +85,7 @@ test('a server on which everything is right', async () => {
     '14 checks: 2 warnings',
     '',
   ]);
-  expect(out).toContain('→ Name a certificate in tls.files');
+  expect(out).toContain('→ Set tls.mode to acme, or to files');
   expect(code).toBe(0);
 });
 

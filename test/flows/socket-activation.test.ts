@@ -41,7 +41,7 @@ test('the sockets of HTTP and mail are taken by their address; who comes during 
   holder.start();
   expect((await early).status).toBe(200);
   await until('it is ready', () => holder.output().includes('daemon.ready'));
-  expect(holder.output()).toContain(`"address":"127.0.0.1:${other}","event":"socket.unused"`);
+  expect(holder.output()).toContain(`"event":"socket.unused","address":"127.0.0.1:${other}"`);
   await holder.stop();
   const late = fetch(url);
   const mail = SmtpClient.raw(smtp);

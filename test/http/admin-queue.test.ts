@@ -71,6 +71,7 @@ describe('GET /admin/queue', () => {
     });
     expect((await local(http, '/admin/queue?state=bounced')).json()).toEqual({
       deliveries: [],
+      relay: null,
       count: 0,
       next_cursor: null,
     });
