@@ -22,7 +22,7 @@ export const LOG_EVENTS = {
   'cluster.notify_failed': 'The other daemons could not be notified.',
   'config.applied': 'The configuration was applied.',
   'config.listener_failed': 'A part of the daemon could not follow the new configuration.',
-  'config.problem': 'The configuration has a problem; the last valid version stays in force.',
+  'config.problem': 'The configuration has a problem; the last valid version stays active.',
   'config.refresh_failed': 'The configuration in the database could not be read.',
   'config.refreshed': 'The configuration in the database has changed.',
   'config.reload_failed': 'The configuration could not be reloaded.',
