@@ -59,7 +59,7 @@ async function startDeliveryThread({
     port1.postMessage(message);
   }
 
-  // What is accepted in one turn is looked for together: the thread looks through the queue once for each message.
+  // One wake for all that is accepted in one turn: at each, the thread looks through the whole queue.
   const wakes = new TurnBatch<undefined>(() => tell({ kind: 'wake' }));
 
   function isSilent(): boolean {

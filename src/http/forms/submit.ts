@@ -366,7 +366,6 @@ function visitorOf({ request, ip }: Exchange, principal: Principal | undefined):
   return refuse('VALIDATION_FAILED', { message: 'Postern-Client-IP must be an IP address, such as 192.0.2.10.' });
 }
 
-/** What the request says of who sends it. */
 /** What the request tells the spam filter; without a passed challenge it came with an API key. */
 function visitOf({ request }: Exchange, passed: PassedChallenge | undefined): Visit {
   return {
