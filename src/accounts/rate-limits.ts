@@ -40,7 +40,7 @@ export interface Slice {
 const SLICES = 60;
 
 /** The slice that holds `now`. */
-export function sliceAt(now: number, windowMs: number): number {
+function sliceAt(now: number, windowMs: number): number {
   return now - (now % Math.ceil(windowMs / SLICES));
 }
 

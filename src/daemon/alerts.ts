@@ -12,10 +12,9 @@ import type { Figure } from '../http/metrics.ts';
 import { isoTime, type Clock } from '../lib/clock.ts';
 import type { Log } from '../lib/log.ts';
 import { receiverOf, type Receiver } from '../queue/receivers.ts';
-import { systemMail } from '../queue/system-mail.ts';
-import { alertsSince, forgetAlerts, mailWaitingSince, noteAlert, type WaitingMail } from '../store/alerts.ts';
-import { writeIfMet, type Store } from '../store/store.ts';
-import { OPERATOR } from '../store/tenants.ts';
+import { alertOperator, type OperatorAlert } from '../queue/system-mail.ts';
+import { mailWaitingSince, type WaitingMail } from '../store/alerts.ts';
+import type { Store } from '../store/store.ts';
 import type { Jobs } from './jobs.ts';
 
 export interface AlertsParts {
@@ -36,22 +35,16 @@ export interface Alerts {
   figure(): Figure;
 }
 
-interface Alert {
-  /** The cause, the same each time. */
-  readonly name: string;
-  readonly subject: string;
-  /** What is the matter, and what to do. */
-  readonly text: string;
-}
+type Alert = Omit<OperatorAlert, 'days'>;
 
 const MINUTE = 60_000;
 const HOUR = 60 * MINUTE;
 const DAY = 24 * HOUR;
 const MAX_TEXT = 500;
 
-/** A mail about one cause comes again after so long, ms. */
-const AGAIN = { certificate: 7 * DAY, block_list: 7 * DAY, receiver: DAY } as const;
-type Kind = keyof typeof AGAIN;
+/** A mail about one cause comes again after so many days. */
+const DAYS = { certificate: 7, block_list: 7, receiver: 1 } as const;
+type Kind = keyof typeof DAYS;
 
 /** Certificates are renewed earlier, by machine; one that lives for days only is nearly over in its last third. */
 const SOON = 14 * DAY;
@@ -70,19 +63,11 @@ export function createAlerts(parts: AlertsParts): Alerts {
   /** Tells of what was found, now. */
   async function raise(kind: Kind, found: readonly Alert[]): Promise<void> {
     active.set(kind, found.length);
-    if (found.length === 0) return;
-    const now = clock.now();
-    const since = now - AGAIN[kind];
-    const known = await alertsSince(store, since);
-    const { hostname, operator: to } = config().server;
-    for (const { name, subject, text } of found.filter((alert) => !known.has(alert.name))) {
-      const days = AGAIN[kind] / DAY;
-      const ending = `You get this at most once ${days === 1 ? 'a day' : 'a week'} while it lasts.`;
-      const mail = systemMail({ tenant: OPERATOR, to, subject, text: `${text}\n\n${ending}\n` }, hostname, now);
-      const forgotten = forgetAlerts({ before: now - 30 * DAY });
-      // Another daemon may have been faster.
-      if ((await writeIfMet(store, [noteAlert({ name, now, since }, 1), forgotten, ...mail])) === undefined) continue;
-      log.warn('alert.sent', { alert: name, subject });
+    const { server } = config();
+    for (const alert of found) {
+      const sent = await alertOperator(store, { ...alert, days: DAYS[kind] }, { ...server, now: clock.now() });
+      if (!sent) continue;
+      log.warn('alert.sent', { alert: alert.name, subject: alert.subject });
       wake();
     }
   }

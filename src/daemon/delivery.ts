@@ -133,8 +133,8 @@ export async function startDelivery(parts: DeliveryParts): Promise<Delivery> {
     // fallback of a form.
     async onFailure(failure) {
       const { unit, data } = await reportFailure(failure, { store, config });
-      const alert = await policyAlertFor(failure, { store, config });
-      return { unit: [...unit, ...alert, ...noteFailedNotification(failure)], data };
+      await policyAlertFor(failure, { store, config });
+      return { unit: [...unit, ...noteFailedNotification(failure)], data };
     },
     onRelayPause: (pause) => relayAlert(pause, { store, config: config() }),
     onCounted: metrics.counted,

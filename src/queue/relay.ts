@@ -3,7 +3,6 @@
  * after each pause one message finds out. No destination is blamed, and nothing bounces for it.
  */
 import type { ServerConfig } from '../config/schema.ts';
-import type { Statement } from '../store/statement.ts';
 import { SANDBOX } from './sandbox.ts';
 import { isWebhook } from './transport.ts';
 
@@ -35,5 +34,5 @@ export interface RelayPause {
   readonly at: number;
 }
 
-/** Answers statements that commit with the pause. Rejects where the store cannot be used. */
-export type OnRelayPause = (pause: RelayPause) => Promise<readonly Statement[]>;
+/** Is told before the pause is written. Rejects where the store cannot be used. */
+export type OnRelayPause = (pause: RelayPause) => Promise<void>;

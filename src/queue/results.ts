@@ -206,8 +206,8 @@ export class ResultWriter {
       const endings = tried.map((each) => deferred(each, until, { ...result, outcome: 'deferred' }));
       const due = noteDue({ name, due: until });
       if (pause === undefined) return { endings, more: [due] };
-      const alert = await relay.onPause({ pauses: pause.pauses, reply, until, at: now });
-      return { endings, more: [due, pauseRelay({ ...pause, last_error: reply }), ...alert] };
+      await relay.onPause({ pauses: pause.pauses, reply, until, at: now });
+      return { endings, more: [due, pauseRelay({ ...pause, last_error: reply })] };
     });
   }
 

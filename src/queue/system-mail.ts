@@ -1,9 +1,13 @@
 /** Mail of the server itself to somebody it serves: a link to confirm, an alert. From `postern@<server.hostname>`. */
 import { z } from 'zod';
+import type { ServerConfig } from '../config/schema.ts';
 import { messageIdOf } from '../mail/header.ts';
 import { composeMail, type Mail, signMail } from '../mail/compose.ts';
 import type { SigningContext } from '../mail/dkim.ts';
+import { alertsSince, forgetAlerts, noteAlert } from '../store/alerts.ts';
 import type { Statement } from '../store/statement.ts';
+import { writeIfMet, type Store } from '../store/store.ts';
+import { OPERATOR } from '../store/tenants.ts';
 import { enqueue } from './enqueue.ts';
 import type { Source } from './transport.ts';
 
@@ -20,7 +24,8 @@ export interface SystemMail {
   readonly html?: string | undefined;
 }
 
-const TTL = 2 * 86_400_000;
+const DAY = 86_400_000;
+const TTL = 2 * DAY;
 
 /** The statements that enqueue it, for the unit of what it tells of. After the commit, wake the worker. */
 export function systemMail(
@@ -33,6 +38,35 @@ export function systemMail(
     { tenant, kind: 'system', submission: null, domain: hostname, source: letter, recipients: [to], ttl: TTL },
     now,
   ).unit;
+}
+
+export interface OperatorAlert {
+  /** The cause, the same each time. */
+  readonly name: string;
+  readonly subject: string;
+  /** What is the matter, and what to do. */
+  readonly text: string;
+  /** The next mail about this cause comes after so many days. */
+  readonly days: 1 | 7;
+}
+
+/**
+ * Mails the operator about a cause, in a unit of its own. Answers whether it did: not where any daemon mailed about it within its
+ * days, whatever restarted between. Then wake the worker. Rejects where the store cannot be used.
+ */
+export async function alertOperator(
+  store: Store,
+  { name, subject, text, days }: OperatorAlert,
+  { hostname, operator: to, now }: Pick<ServerConfig['server'], 'hostname' | 'operator'> & { readonly now: number },
+): Promise<boolean> {
+  const since = now - days * DAY;
+  // While it lasts, this is asked again and again: only the first time costs a write.
+  if ((await alertsSince(store, since)).has(name)) return false;
+  const ending = `You get this at most once ${days === 1 ? 'a day' : 'a week'} while it lasts.`;
+  const mail = systemMail({ tenant: OPERATOR, to, subject, text: `${text}\n\n${ending}\n` }, hostname, now);
+  const forgotten = forgetAlerts({ before: now - 30 * DAY });
+  // Another daemon may have been faster.
+  return (await writeIfMet(store, [noteAlert({ name, now, since }, 1), forgotten, ...mail])) !== undefined;
 }
 
 /** `messages.source` of the kind `system` without what it says. */

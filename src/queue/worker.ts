@@ -128,7 +128,7 @@ export class Worker {
       relay: {
         destination: relay,
         isUsedBy: (destination) => isRelayed(options.config(), destination),
-        onPause: options.onRelayPause ?? (() => Promise.resolve([])),
+        onPause: options.onRelayPause ?? (() => Promise.resolve()),
       },
       over: this.#over.signal,
     });

@@ -179,8 +179,8 @@ export function createBounceReading(parts: ReadingParts): () => Promise<void> {
     const policy = [...late.values()].find(({ reported }) => isAboutUs(reported.meaning.class));
     if (policy === undefined) return unit;
     const { recipient } = policy.delivery;
-    const notWanted = { message, recipient, reply: replyOf(policy.reported), when: 'later' } as const;
-    return [...unit, ...(await policyAlert(notWanted, parts, now))];
+    await policyAlert({ message, recipient, reply: replyOf(policy.reported), when: 'later' }, parts, now);
+    return unit;
   }
 
   async function complaints(recipients: readonly string[], { message, deliveries }: Case) {
