@@ -26,6 +26,7 @@ import type { LoopbackAddress, LoopbackSmtp } from '../smtp-client/route.ts';
 import type { DeliveryMetrics } from './delivery-metrics.ts';
 import { createProcessPool, type ProcessPool } from './process-pool.ts';
 import { createSystemSource, systemMail } from '../queue/system-mail.ts';
+import { actOnMany } from '../queue/operate.ts';
 import { Worker } from '../queue/worker.ts';
 import { relayAlert } from '../smtp/relay-alert.ts';
 import { createDsnSource, reportFailure } from '../smtp/dsn.ts';
@@ -143,12 +144,13 @@ export async function startDelivery(parts: DeliveryParts): Promise<Delivery> {
     },
   });
   // What was wrong may have been corrected meanwhile.
-  await endRelayPause();
+  await endRelayPause({ retry: false });
 
-  /** The smarthost is asked at once. Where that cannot be written, at the end of its pause. */
-  async function endRelayPause(): Promise<void> {
+  /** The smarthost is asked at once; `retry`: for all mail that waits. Where that cannot be written, at the end of its pause. */
+  async function endRelayPause({ retry }: { readonly retry: boolean }): Promise<void> {
     try {
       await store.write([clearFailures({ names: [RELAY] })]);
+      if (retry) await actOnMany(store, 'resume', { filter: { state: 'deferred' }, now: clock.now() });
       worker.wake();
     } catch (error) {
       log.warn('relay.pause_not_ended', errorFields(error));
@@ -160,7 +162,7 @@ export async function startDelivery(parts: DeliveryParts): Promise<Delivery> {
     configure(next) {
       const isOtherRelay = !isDeepStrictEqual(next.delivery.relay, server.delivery.relay);
       server = next;
-      if (isOtherRelay) void endRelayPause();
+      if (isOtherRelay) void endRelayPause({ retry: true });
       log.adjust(server.log);
     },
     setListening(next) {

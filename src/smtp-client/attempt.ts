@@ -169,10 +169,11 @@ export class HostAttempt {
     return verdict === undefined || (verdict.kind === 'temporary' && verdict.connection);
   }
 
-  /** What speaks for "unreachable": a temporary fault if there was one, because it may pass. */
+  /** What speaks for "unreachable": a temporary fault if there was one, because it may pass; of a server rather than of no server. */
   #lastLoss(): Word {
     const words = [...this.#words.values(), ...this.#failures];
-    return words.findLast(({ verdict }) => isTemporary(verdict)) ?? words.at(-1) ?? NO_HOST;
+    const passing = words.filter(({ verdict }) => isTemporary(verdict));
+    return passing.findLast(({ verdict }) => !isAbsent(verdict)) ?? passing.at(-1) ?? words.at(-1) ?? NO_HOST;
   }
 
   #finalWord(recipient: Recipient): Word {
@@ -190,6 +191,10 @@ const NO_HOST: Word = {
 
 function isTemporary(verdict: ReplyClass): boolean {
   return verdict.kind === 'temporary';
+}
+
+function isAbsent(verdict: ReplyClass): boolean {
+  return verdict.kind === 'temporary' && verdict.absent === true;
 }
 
 function isHostRefusal(verdict: ReplyClass): boolean {

@@ -113,6 +113,8 @@ export type ReplyClass =
       readonly next: 'address' | 'schedule';
       /** The connection, not the message, is what failed. */
       readonly connection: boolean;
+      /** There was not even a connection. */
+      readonly absent?: true;
       /** The smarthost refused the sender; where it refuses each, that is what failed. */
       readonly sender?: true;
     }
@@ -130,6 +132,7 @@ export type ReplyClass =
 const OK: ReplyClass = { kind: 'ok' };
 const LATER: ReplyClass = { kind: 'temporary', next: 'address', connection: false };
 const LOST: ReplyClass = { kind: 'temporary', next: 'address', connection: true };
+const ABSENT: ReplyClass = { kind: 'temporary', next: 'address', connection: true, absent: true };
 const REFUSED_SENDER: ReplyClass = { kind: 'temporary', next: 'schedule', connection: false, sender: true };
 /** The message may have arrived: a second copy at once would be the likelier harm. */
 const UNCERTAIN: ReplyClass = { kind: 'temporary', next: 'schedule', connection: true };
@@ -142,6 +145,7 @@ const UNCERTAIN: ReplyClass = { kind: 'temporary', next: 'schedule', connection:
  */
 export function classify(happening: Happening, isRelay = false): ReplyClass {
   const { step } = happening;
+  if (step === 'connect') return ABSENT;
   if ('fault' in happening) return step === 'final' && happening.fault !== 'unsuitable' ? UNCERTAIN : LOST;
   const { code, enhanced } = happening.reply;
   if (step === 'data' ? code === 354 : code >= 200 && code < 300) return OK;

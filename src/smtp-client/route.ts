@@ -141,11 +141,12 @@ async function fixedRoute({ host, ...fixed }: Fixed, resolver: Resolver): Promis
   const kind =
     relay === undefined ? (mark === undefined ? tls : 'own') : `${tls}:${relay.security}:${credentials?.user}`;
   const nextHop = { pool: `${host}:${port}:${kind}`, port, tls, relay, credentials, mark };
-  // Name servers need not know `localhost` (RFC 6761 §6.3).
-  const known = host === 'localhost' ? ['127.0.0.1', '::1'] : isIP(host) === 0 ? undefined : [host];
-  const answer = known === undefined ? await resolver.addresses(host) : ({ kind: 'found', records: known } as const);
-  if (answer.kind === 'found') {
-    const hosts = [{ name: host, addresses: answer.records.slice(0, MAX_ADDRESSES) }];
+  const answer = isIP(host) === 0 ? await resolver.addresses(host) : ({ kind: 'found', records: [host] } as const);
+  // Name servers need not know it (RFC 6761 §6.3).
+  const known = host === 'localhost' ? ['127.0.0.1', '::1'] : [];
+  const addresses = answer.kind === 'found' ? answer.records : known;
+  if (addresses.length > 0) {
+    const hosts = [{ name: host, addresses: addresses.slice(0, MAX_ADDRESSES) }];
     return { kind: 'nextHop', nextHop: { ...nextHop, hosts } };
   }
   const reason = answer.kind === 'failed' ? answer.reason : `${host}, named in the configuration, has no address`;

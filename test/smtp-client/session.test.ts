@@ -243,10 +243,26 @@ describe('a smarthost', () => {
   });
 
   test('whose name is unknown makes mail wait', async () => {
-    const { carry } = startCarrier({ port: 25, delivery: relay(2525) });
+    const { carry } = startCarrier({ port: 25, delivery: { relay: 'smtp://smtp.other.test' } });
     expect(told(await carry('a@example.test'))).toBe(
-      'unreachable: 451 4.4.3 localhost, named in the configuration, has no address',
+      'unreachable: 451 4.4.3 smtp.other.test, named in the configuration, has no address',
     );
+  });
+
+  test('on this machine is found although no name server knows `localhost`', async () => {
+    const peer = await startSmtpPeer();
+    const { carry } = startCarrier({
+      port: 25,
+      delivery: { relay: { host: 'localhost', port: peer.port, tls: 'off' } },
+    });
+    expect(told(await carry('a@example.test'))).toBe(TAKEN);
+  });
+
+  test('tells of the answer that it got, not of its other address where nobody listens', async () => {
+    const peer = await startSmtpPeer({ features: ['AUTH PLAIN'], script: { auth: '535 5.7.8 wrong password' } });
+    const keys = { host: 'localhost', port: peer.port, user: 'joe', password: 'x', tls: 'off' };
+    const { carry } = startCarrier({ port: 25, delivery: { relay: keys } });
+    expect(told(await carry('a@example.test'))).toBe('unreachable: 535 5.7.8 wrong password');
   });
 });
 
