@@ -64,8 +64,8 @@ export class AcmeError extends Error {
 const ORDER_MS = 120_000;
 const FIRST_POLL_MS = 250;
 const MAX_POLL_MS = 10_000;
-/** A nonce may be over when it arrives (§6.5). */
-const MAX_NONCES = 4;
+/** A nonce may have expired when it arrives (§6.5). */
+const MAX_NONCES = 10;
 const MAX_WORDS = 300;
 const ERROR_TYPE = 'urn:ietf:params:acme:error:';
 

@@ -1,93 +1,38 @@
 /** Certificates by ACME, from an authority on loopback that can refuse, be slow and lie; by real TLS clients. */
-import { once } from 'node:events';
 import type { PeerCertificate } from 'node:tls';
-import { connect } from 'node:tls';
 import { expect, test } from 'vitest';
 import { systemClock } from '../../src/lib/clock.ts';
 import { startAcmeServer, type AcmeServer, type Manners } from '../harness/acme.ts';
 import { ask } from '../harness/binary.ts';
-import { startTestWorld, type TestWorld, type WorldSettings } from '../harness/daemon.ts';
 import { SmtpClient } from '../harness/inbound-smtp.ts';
+import { HOSTNAME, settled, shownAt, startSecured, statesOf, type Secured } from '../harness/secured.ts';
 
-const HOSTNAME = 'mail.postern.test';
 const HOUR = 3_600_000;
 const DAY = 24 * HOUR;
 
-interface Secured {
-  readonly world: TestWorld;
+interface Certified extends Secured {
   readonly authority: AcmeServer;
-  /** Of the listener that speaks TLS. */
-  readonly port: number;
   /** Lets the wall clock go on, and the daemon look what is due. */
   later(ms: number): Promise<void>;
 }
 
 async function start(
   manners: Manners = {},
-  { acme = {}, reachable = true, ...more }: WorldSettings & { acme?: object; reachable?: boolean } = {},
-): Promise<Secured> {
+  { acme = {}, reachable = true }: { acme?: object; reachable?: boolean } = {},
+): Promise<Certified> {
   const authority = await startAcmeServer(manners);
-  let offset = 0;
-  const clock = { ...systemClock, now: () => Date.now() + offset };
-  const world = await startTestWorld({
-    ...more,
-    parts: { clock, ...more.parts },
-    server: {
-      tls: { mode: 'acme', acme: { directory: authority.directory, ...acme } },
-      server: { http: { listen: ['127.0.0.1:0', 'https://127.0.0.1:0'] } },
-      ...more.server,
-    },
-  });
-  const [plain, secure] = world.daemon.addresses?.tcp ?? [];
-  if (reachable) authority.proofPort = plain?.port;
-  return {
-    world,
-    authority,
-    port: secure?.port ?? 0,
-    async later(ms) {
-      offset += ms;
-      await world.daemon.reload();
-    },
-  };
-}
-
-async function shownAt(port: number, servername = HOSTNAME): Promise<PeerCertificate> {
-  const socket = connect({ host: '127.0.0.1', port, servername, rejectUnauthorized: false });
-  await once(socket, 'secureConnect');
-  const certificate = socket.getPeerCertificate();
-  socket.destroy();
-  return certificate;
-}
-
-interface Status {
-  readonly name: string;
-  readonly expires_at: string | null;
-  readonly failure: { readonly reason: string; readonly next: string } | null;
-}
-
-/** As the operator sees it. */
-async function statesOf({ world }: Secured): Promise<readonly Status[]> {
-  const { body } = await ask({ socketPath: world.daemon.addresses?.socket, path: '/readyz' });
-  return (body as { certificates: Status[] }).certificates;
-}
-
-async function settled(secured: Secured): Promise<readonly Status[]> {
-  for (let i = 0; i < 2000; i++) {
-    const states = await statesOf(secured);
-    if (states.every(({ expires_at: at, failure }) => at !== null || failure !== null)) return states;
-    await systemClock.sleep(10);
-  }
-  throw new Error('no certificate was obtained, nor was there a reason');
+  const secured = await startSecured({ acme: { directory: authority.directory, ...acme } });
+  if (reachable) authority.proofPort = secured.plainPort;
+  return { ...secured, authority, later: secured.clock.later };
 }
 
 const issuer = (certificate: PeerCertificate) => certificate.issuer.CN;
 
 test('it starts with a self-signed certificate, and swaps it for a real one on HTTPS and SMTP', async () => {
   const secured = await start({}, { reachable: false });
-  const { world, authority, port } = secured;
+  const { world, authority, port, plainPort } = secured;
   expect(issuer(await shownAt(port))).toBe(HOSTNAME);
-  const [plain] = world.daemon.addresses?.tcp ?? [];
-  authority.proofPort = plain?.port;
+  authority.proofPort = plainPort;
   expect(await settled(secured)).toMatchObject([{ name: HOSTNAME, failure: null }]);
   expect(await shownAt(port)).toMatchObject({ issuer: { CN: 'Test authority' }, subjectaltname: `DNS:${HOSTNAME}` });
   const smtp = await SmtpClient.open(world.daemon.smtp[0]?.port ?? 0);
@@ -167,8 +112,7 @@ test('an authority that does not answer does not hold up the end', async () => {
 
 test('other names have their own certificates, chosen by SNI', async () => {
   const secured = await start({}, { acme: { names: ['forms.postern.test'] } });
-  const { port, later } = secured;
-  for (let i = 0; i < 3; i++) await later(0);
+  const { port } = secured;
   await settled(secured);
   expect(await shownAt(port, 'forms.postern.test')).toMatchObject({ subjectaltname: 'DNS:forms.postern.test' });
   expect(await shownAt(port, HOSTNAME)).toMatchObject({ subjectaltname: `DNS:${HOSTNAME}` });
