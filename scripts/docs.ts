@@ -13,7 +13,7 @@ const program = await createProgram({
   // As wide as help is that no terminal reads.
   terminal: { ...processTerminal(), width: undefined },
   exit: () => undefined,
-  services: { serve: unused, dev: unused },
+  services: { serve: unused, dev: unused, answerOffline: unused },
 });
 
 const documents = {
@@ -43,6 +43,6 @@ function logEvents(): string {
   ].join('\n');
 }
 
-function unused(): Promise<void> {
+function unused(): Promise<never> {
   return Promise.reject(new Error('nothing is run here'));
 }

@@ -54,6 +54,10 @@ async function run(argv: readonly string[]): Promise<number> {
         const { startWorld } = await import('./dev/environment.ts');
         await serve(() => startWorld({ ...options, write: terminal.write }));
       },
+      async answerOffline(file, request) {
+        const { answerOffline } = await import('./daemon/offline.ts');
+        return answerOffline(file, request, process.env);
+      },
     },
   });
   try {

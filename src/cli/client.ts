@@ -78,10 +78,11 @@ export function createClient({ address, key, idleMs: usualMs = DEFAULT_IDLE_MS }
     const { route, params, query, body, onSent, idleMs = usualMs } = call;
     const text = body === undefined ? '' : JSON.stringify(body);
     const path = params === undefined ? route.path : pathOf(route, params);
+    const search = queryOf(route.query, query);
     const options: RequestOptions = {
       ...transport.options,
       method: route.method,
-      path: transport.prefix + path + queryText(route.query, query),
+      path: `${transport.prefix}${path}${search.size === 0 ? '' : '?'}${search.toString()}`,
       timeout: idleMs,
       headers: {
         Accept: 'application/json',
@@ -126,18 +127,19 @@ export async function everyPage<Answer extends { readonly next_cursor: string | 
   return pages;
 }
 
-/** `?…` of what is given and the route knows. */
-function queryText(schema: z.ZodType | undefined, given: object = {}): string {
+/** What is given and the route knows. */
+export function queryOf(schema: z.ZodType | undefined, given: object = {}): URLSearchParams {
   const names = schema instanceof z.ZodObject ? Object.keys(schema.shape) : [];
   const query = new URLSearchParams();
   for (const [flag, value] of Object.entries(given)) {
     const name = flag.replaceAll(/[A-Z]/g, (sign) => `_${sign.toLowerCase()}`);
     for (const one of names.includes(name) ? [value ?? []].flat() : []) query.append(name, String(one));
   }
-  return query.size === 0 ? '' : `?${query.toString()}`;
+  return query;
 }
 
-function readAnswer<Answer>(answer: z.ZodType<Answer>, data: unknown, address: Address): Answer {
+/** The answer by the contract. Throws CommandFailed if it is another one. */
+export function readAnswer<Answer>(answer: z.ZodType<Answer>, data: unknown, address: Address): Answer {
   const read = answer.safeParse(data);
   if (read.success) return read.data;
   if (isKnownShape(data, answer)) return data;
@@ -273,6 +275,11 @@ export class CommandFailed extends UserError {
 /** There is no daemon at the address, or this user may not speak to it. */
 export class DaemonUnreachable extends UserError {
   override readonly name = 'DaemonUnreachable';
+
+  /** Whether nobody listens there: on a socket of this machine, no daemon runs. */
+  get isDown(): boolean {
+    return ['ENOENT', 'ECONNREFUSED'].includes(codeOf(this.cause) ?? '');
+  }
 }
 
 /** The server rejected the request. */

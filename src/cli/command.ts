@@ -3,6 +3,7 @@
  * more than is worth reading.
  */
 import { Command, Help, Option, type Argument, type HelpContext } from 'commander';
+import type { AnswerOffline } from '../contract/offline.ts';
 import type { Api } from './run.ts';
 import type { Terminal } from './terminal.ts';
 import { dateOrTime, serverAddress, wholeNumber } from './values.ts';
@@ -111,9 +112,11 @@ export class CliCommand extends Command {
     return this.accountOptions().action((...args: Args) => this.call(false, (api) => work(api, ...args)));
   }
 
-  /** Makes it a command for operators. */
-  operator<Args extends unknown[]>(work: Work<Args>): this {
-    return this.#apiOptions(SERVER.operator).action((...args: Args) => this.call(true, (api) => work(api, ...args)));
+  /** Makes it a command for operators; with `offline` one that only reads, and goes on where no daemon runs. */
+  operator<Args extends unknown[]>(work: Work<Args>, offline?: AnswerOffline): this {
+    return this.#apiOptions(SERVER.operator).action((...args: Args) =>
+      this.call(true, (api) => work(api, ...args), offline),
+    );
   }
 
   /** Adds the options of `account`. */
@@ -128,16 +131,24 @@ export class CliCommand extends Command {
   }
 
   /** Does work that uses the API, and sets the exit code. */
-  async call(operator: boolean, work: Work<[]>): Promise<void> {
-    const [{ createClient }, { findTarget }, { run }] = await Promise.all([
+  async call(operator: boolean, work: Work<[]>, offline?: AnswerOffline): Promise<void> {
+    const [{ createClient }, { findTarget }, { offlineClient }, { run }, { warnOfErrors }] = await Promise.all([
       import('./client.ts'),
       import('./target.ts'),
+      import('./offline.ts'),
       import('./run.ts'),
+      import('./warning.ts'),
     ]);
     const { terminal, exit } = this.cli;
     const { url, config, json } = this.opts<ApiFlags>();
     const target = await findTarget({ url, config }, terminal.env, operator);
-    exit(await run({ client: createClient(target), target, terminal, json }, work));
+    const { local } = target;
+    const client = createClient(target);
+    const api = { client, target, terminal, json };
+    if (local !== undefined) warnOfErrors(terminal, local);
+    if (local?.file === undefined || offline === undefined) return exit(await run(api, work));
+    const { file } = local;
+    exit(await run({ ...api, client: offlineClient(client, { file, answer: offline, terminal }) }, work));
   }
 
   override createCommand(name?: string): CliCommand {

@@ -3,6 +3,7 @@
  * write text, and need no running daemon; all throw UserError if there is no such file. Secrets are never written:
  * references stay references.
  */
+import { existsSync } from 'node:fs';
 import { resolve } from 'node:path';
 import { Argument } from 'commander';
 import { stringify } from 'yaml';
@@ -14,15 +15,16 @@ import { checkConfig, loadServer, type Reading } from '../config/folder.ts';
 import type { ValidServer } from '../config/parse.ts';
 import { formatProblem, type Path } from '../config/problem.ts';
 import { machineSecrets, maskPassword, maskPasswords } from '../config/secrets.ts';
+import type { AnswerOffline } from '../contract/offline.ts';
 import type { AnswerOf } from '../contract/route.ts';
 import { configCheck as routes } from '../contract/server.ts';
-import { UserError } from '../lib/errors.ts';
+import { messageOf, UserError } from '../lib/errors.ts';
 import { createClient } from './client.ts';
 import { CONFIG_OPTION, JSON_OUT, type CliCommand } from './command.ts';
+import { findLocalServer } from './local-server.ts';
 import { counted, writeJson } from './output.ts';
 import { EXIT } from './run.ts';
 import type { Terminal } from './terminal.ts';
-import { adminSocket } from './admin-socket.ts';
 
 interface ConfigFlags {
   readonly config?: string;
@@ -30,7 +32,7 @@ interface ConfigFlags {
 }
 
 /** Adds `config …`. */
-export function addCommands(program: CliCommand): void {
+export function addCommands(program: CliCommand, { answerOffline }: { readonly answerOffline: AnswerOffline }): void {
   const { terminal, exit } = program.cli;
   const config = program
     .command('config')
@@ -40,7 +42,9 @@ export function addCommands(program: CliCommand): void {
     .description('Check server.yml and all project files')
     .option(...CONFIG_OPTION)
     .option(...JSON_OUT)
-    .action(async (flags: ConfigFlags) => exit(await configCheck(await optionsOf(terminal, flags))));
+    .action(async (flags: ConfigFlags) =>
+      exit(await configCheck({ ...(await optionsOf(terminal, flags)), answerOffline })),
+    );
   config
     .command('show')
     .description('Print the server configuration with all defaults')
@@ -64,6 +68,10 @@ async function optionsOf(terminal: Terminal, { config, json }: ConfigFlags): Pro
   return { path: config, env, reading: { secrets: machineSecrets(env), checkTemplates }, json, terminal };
 }
 
+interface ConfigCheckOptions extends ConfigOptions {
+  readonly answerOffline: AnswerOffline;
+}
+
 export interface ConfigOptions {
   /** `--config`; else `$POSTERN_CONFIG` and the usual places. */
   readonly path?: string | undefined;
@@ -75,11 +83,16 @@ export interface ConfigOptions {
 
 /**
  * Writes every error and warning of server.yml and all projects, and a summary. Returns the exit code. A daemon that runs
- * with this server.yml checks the files itself: as its own user, and knowing which account owns which domain.
+ * with this server.yml checks the files itself: as its own user, and knowing which account owns which domain. Where none
+ * runs, its database says that.
  */
-export async function configCheck({ path, env, reading, json, terminal }: ConfigOptions): Promise<number> {
+export async function configCheck(options: ConfigCheckOptions): Promise<number> {
+  const { path, env, reading, json, terminal } = options;
   const file = await findServerFile(path, env);
-  const { projects, errors, warnings } = (await checkedByDaemon(file, env)) ?? (await checkConfig(file, reading));
+  const { projects, errors, warnings } =
+    (await checkedByDaemon(file, env)) ??
+    (await checkedByDatabase(file, options)) ??
+    (await checkConfig(file, reading));
   if (json) writeJson(terminal, { file, projects, valid: errors.length === 0, errors, warnings });
   else {
     for (const error of errors) terminal.write(`${error}\n`);
@@ -96,12 +109,33 @@ async function checkedByDaemon(
   env: ConfigOptions['env'],
 ): Promise<AnswerOf<typeof routes.check> | undefined> {
   try {
-    const client = createClient({ address: `unix:${await adminSocket(file, env)}` });
+    const { socket } = await findLocalServer(file, env);
+    const client = createClient({ address: `unix:${socket}` });
     const answer = await client.call({ route: routes.check });
     return answer.file === resolve(file) ? answer : undefined;
   } catch (error) {
     if (error instanceof UserError) return undefined;
     throw error;
+  }
+}
+
+/** Undefined if there is no database yet. One that cannot be read is a warning. */
+async function checkedByDatabase(
+  file: string,
+  { env, reading, answerOffline }: ConfigCheckOptions,
+): Promise<AnswerOf<typeof routes.check> | undefined> {
+  const { database } = await findLocalServer(file, env);
+  const path = /^sqlite:(.*)/.exec(database)?.[1];
+  if (path !== undefined && !existsSync(path)) return undefined;
+  try {
+    const request = { route: 'POST /admin/config/check', params: {}, query: new URLSearchParams() };
+    const answer = await answerOffline(file, request);
+    return answer.kind === 'answered' ? routes.check.answer.parse(answer.data) : undefined;
+  } catch (error) {
+    // Also where there is no native module for this system.
+    const found = await checkConfig(file, reading);
+    const warning = `the files are not compared with the projects in the database: ${messageOf(error)}`;
+    return { ...found, errors: [...found.errors], warnings: [...found.warnings, warning] };
   }
 }
 

@@ -1,11 +1,10 @@
-/** `postern doctor`: the daemon's checks of everything that mail depends on, with advice. */
+/** `postern doctor`: the checks of everything that mail depends on, with advice. They are the daemon's, if it runs. */
+import type { AnswerOffline } from '../contract/offline.ts';
 import type { AnswerOf } from '../contract/route.ts';
 import { doctor as routes } from '../contract/server.ts';
-import { messageOf } from '../lib/errors.ts';
 import type { CliCommand } from './command.ts';
 import { counted, writeJson } from './output.ts';
 import { EXIT, type Api } from './run.ts';
-import { DaemonUnreachable } from './client.ts';
 import { printable, type Terminal } from './terminal.ts';
 import { domainName, listOf } from './values.ts';
 
@@ -15,10 +14,13 @@ interface DoctorFlags {
 }
 
 /** Adds `doctor`. */
-export function addCommands(program: CliCommand): void {
+export function addCommands(program: CliCommand, { answerOffline }: { readonly answerOffline: AnswerOffline }): void {
   program
     .command('doctor')
-    .description("Check the server's DNS records, outbound port 25, certificate, disk, queue and configuration")
+    .description(
+      "Check the server's DNS records, outbound port 25, certificate, disk, queue and configuration. If the daemon is not " +
+        'running, say why, and check what can be checked without it',
+    )
     .option('--dnsbl <list>', "Also look up the server's IP addresses in these DNS blocklists", listOf(domainName))
     .option(
       '--port25 <host>',
@@ -26,27 +28,18 @@ export function addCommands(program: CliCommand): void {
     )
     .example('doctor', 'Show problems and how to fix them. Exits with 1 if a check fails')
     .example('doctor --dnsbl zen.spamhaus.org', 'Also check a blocklist')
-    .operator(doctor);
+    .operator(doctor, answerOffline);
 }
 
-/** Has the daemon make its checks and shows them. Returns 1 if a check failed. */
+/** Has the checks made and shows them. Returns 1 if a check failed. */
 async function doctor({ client, terminal, json }: Api, query: DoctorFlags): Promise<number> {
   terminal.progress('Checking …');
-  const { data, read } = await client.ask({ route: routes.check, query }).catch(explain);
+  const { data, read } = await client.ask({ route: routes.check, query });
   terminal.progress('');
   const found = read();
   if (json) writeJson(terminal, data);
   else show(found, terminal);
   return found.ok ? EXIT.done : EXIT.failed;
-}
-
-/** The daemon makes the checks, with its own network and permissions. */
-function explain(error: unknown): never {
-  if (!(error instanceof DaemonUnreachable)) throw error;
-  throw new DaemonUnreachable(
-    `${messageOf(error).replace(/\.?$/, '.')} The checks run in the daemon. If it is not running, see systemctl status postern and journalctl -u postern, and check its configuration with postern config check.`,
-    { cause: error },
-  );
 }
 
 const COLOURS = { ok: 'green', warning: 'yellow', failed: 'red', unknown: 'cyan' } as const;

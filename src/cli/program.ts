@@ -4,15 +4,18 @@
  * needed is loaded.
  */
 import { Argument } from 'commander';
+import type { AnswerOffline } from '../contract/offline.ts';
 import { CliCommand, CONFIG_OPTION, type Cli } from './command.ts';
 import { wholeNumber } from './values.ts';
 
-/** What runs until a signal ends it, and so is not of the command line. */
+/** The server's own code, which loads native modules. */
 export interface Services {
   /** Runs the daemon. */
   serve(configFile: string | undefined): Promise<void>;
   /** Runs it in a local environment. */
   dev(options: { readonly data: string; readonly port: number }): Promise<void>;
+  /** Answers what only reads while no daemon runs. */
+  readonly answerOffline: AnswerOffline;
 }
 
 export interface ProgramOptions extends Cli {
@@ -25,12 +28,12 @@ export interface ProgramOptions extends Cli {
 type Part = readonly [
   group: string,
   names: readonly string[],
-  load: () => Promise<{ addCommands(program: CliCommand): void }>,
+  load: () => Promise<{ addCommands(program: CliCommand, services: Services): void }>,
 ];
 
 const [ACCOUNT, PROJECT, MAIL, SERVER] = ['Account:', 'Project:', 'Forms and mail:', 'Server:'] as const;
 
-function partsOf(services: Services): Part[] {
+function parts(): Part[] {
   return [
     [ACCOUNT, ['signup', 'auth'], () => import('./account.ts')],
     [PROJECT, ['init', 'push', 'rollback', 'projects'], () => import('./projects.ts')],
@@ -41,7 +44,7 @@ function partsOf(services: Services): Part[] {
     [MAIL, ['suppressions', 'events', 'webhooks'], () => import('./mail.ts')],
     [MAIL, ['erase'], () => import('./erase.ts')],
     [MAIL, ['analytics'], () => import('./analytics.ts')],
-    [SERVER, ['serve', 'dev'], () => Promise.resolve({ addCommands: (program) => addServices(program, services) })],
+    [SERVER, ['serve', 'dev'], () => Promise.resolve({ addCommands: addServices })],
     [SERVER, ['doctor'], () => import('./doctor.ts')],
     [SERVER, ['backup'], () => import('./backup.ts')],
     [SERVER, ['config'], () => import('./config.ts')],
@@ -67,12 +70,12 @@ export async function createProgram({ services, command, ...cli }: ProgramOption
     .exitOverride()
     .enablePositionalOptions()
     .showHelpAfterError('(add --help for usage)');
-  const all = partsOf(services);
+  const all = parts();
   // Completion is of all commands.
   const named = all.filter(([, names]) => command !== undefined && command !== 'completion' && names.includes(command));
   for (const [group, , load] of named.length > 0 ? named : all) {
     program.commandsGroup(group);
-    (await load()).addCommands(program);
+    (await load()).addCommands(program, services);
   }
   return program;
 }

@@ -1,5 +1,6 @@
 /** `postern queue …`, `inbound …`, `explain` and `trace`: the operator's view of the mail. */
 import { mailLog, queue as routes } from '../contract/queue.ts';
+import type { AnswerOffline } from '../contract/offline.ts';
 import type { AnswerOf } from '../contract/route.ts';
 import type { CliCommand } from './command.ts';
 import { counted, listing, print, shortTime, showing, table, writeJson } from './output.ts';
@@ -48,10 +49,10 @@ export const VERBS = [
 type Verb = (typeof VERBS)[number];
 
 /** Adds `queue …`, `inbound …`, `explain` and `trace`. */
-export function addCommands(program: CliCommand): void {
+export function addCommands(program: CliCommand, { answerOffline }: { readonly answerOffline: AnswerOffline }): void {
   const queue = program.command('queue').description('Show and manage the delivery queue');
   filtered(queue.command('list'), STATES)
-    .description('List deliveries, newest first')
+    .description('List deliveries, newest first. If the daemon is not running, they are read from its database')
     .pages()
     .example('queue list --state deferred', 'Deferred deliveries and the reason')
     .operator(
@@ -71,12 +72,13 @@ export function addCommands(program: CliCommand): void {
             : `The smarthost is paused until ${shortTime(relay.paused_until)} after ${counted(relay.failures, 'failure')}: ${relay.last_error}`,
         nothing: 'No matching deliveries.',
       }),
+      answerOffline,
     );
   queue
     .command('show')
     .argument(...MESSAGE)
-    .description('Show a message with all recipients and delivery attempts')
-    .operator(showing(routes.show, writeMessage));
+    .description('Show a message with all recipients and delivery attempts, also while the daemon is not running')
+    .operator(showing(routes.show, writeMessage), answerOffline);
   for (const verb of VERBS) {
     filtered(queue.command(verb.verb), ['queued', 'deferred'])
       .argument(verb.argument[0], verb.argument[1])

@@ -9,6 +9,7 @@ import { dirname, join } from 'node:path';
 import { z } from 'zod';
 import { UserError, codeOf, messageOf } from '../lib/errors.ts';
 import { type Address, type ClientOptions, UsageError } from './client.ts';
+import type { LocalServer } from './local-server.ts';
 import { isServerAddress, SERVER_ADDRESS } from './values.ts';
 
 export interface ServerFlags {
@@ -22,6 +23,8 @@ export interface Server {
   readonly address: Address;
   /** Who named it, for people: `--url`, `$POSTERN_URL`, the path of a file. */
   readonly addressFrom: string;
+  /** The server of this machine, where nobody names another one. */
+  readonly local?: LocalServer | undefined;
 }
 
 export interface Target extends Server, ClientOptions {
@@ -65,15 +68,15 @@ export async function findServer(
     if (saved !== undefined) return { address: saved.url, addressFrom: credentialsFile(env) };
   }
   // Loaded here alone: with a URL no configuration is read.
-  const { adminSocket } = await import('./admin-socket.ts');
-  const socket = await adminSocket(config, env).catch((error: unknown) => {
+  const { findLocalServer } = await import('./local-server.ts');
+  const local = await findLocalServer(config, env).catch((error: unknown) => {
     if (config !== undefined || !(error instanceof UserError)) throw error;
     const how = operator
       ? 'Pass --url and set POSTERN_API_KEY to a key with the permission admin.'
       : 'Pass --url and set POSTERN_API_KEY, or create an account with: postern signup --url https://….';
     throw new UsageError(`No server configured. ${how} On the server itself: ${error.message}`);
   });
-  return { address: `unix:${socket}`, addressFrom: 'server.admin_socket of server.yml' };
+  return { address: `unix:${local.socket}`, addressFrom: 'server.admin_socket of server.yml', local };
 }
 
 function trimmed(address: Address): Address {

@@ -5,20 +5,22 @@
  */
 import { access } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
-import { codeOf, UserError } from '../lib/errors.ts';
+import { codeOf, messageOf, UserError } from '../lib/errors.ts';
 import { listProjects, readBeside, readText, unloadedFiles } from './files.ts';
 import {
   glanceAtProject,
   parseProject,
   parseServer,
+  readableServer,
   type Invalid,
+  type ReadableServer,
   type ValidProject,
   type ValidServer,
 } from './parse.ts';
 import { type Finding, formatProblem, type Path } from './problem.ts';
 import type { ServerConfig, ProjectConfig } from './schema.ts';
 import type { SecretSource } from './secrets.ts';
-import { isPem } from '../lib/certificate.ts';
+import { isPem, readCertificate } from '../lib/certificate.ts';
 import type { CheckTemplates } from './checks.ts';
 import { readYaml } from './yaml.ts';
 import { parseDomain } from '../lib/addresses.ts';
@@ -61,12 +63,27 @@ export async function loadServer(
   return errors.length === 0 ? result : { errors, warnings: result.warnings };
 }
 
-/** Paths that the configuration names and this machine lacks, or does not let this user read. */
+/** Reads of server.yml what can be read. Throws UserError where there is no such file. */
+export async function loadReadable(file: string, secrets: SecretSource): Promise<ReadableServer> {
+  const read = await readText(file);
+  if ('text' in read) return readableServer(read.text, file, secrets);
+  if (read.missing) throw new UserError(read.problem);
+  const { line, column, why: message } = read;
+  return { ...readableServer('', file, secrets), errors: [{ file, line, column, path: '', message }] };
+}
+
+/** Paths that the configuration names and this machine lacks, or does not let this user read; a certificate that cannot be used. */
 async function missingPaths({ server, tls, database }: ServerConfig): Promise<Finding[]> {
   const findings: Finding[] = [];
-  for (const [key, named] of tlsModeOf({ server, tls }) === 'files' ? Object.entries(tls.files ?? {}) : []) {
+  const files = tlsModeOf({ server, tls }) === 'files' ? tls.files : null;
+  for (const [key, named] of Object.entries(files ?? {})) {
     const read = isPem(named) ? { text: named } : await readText(named);
     if ('problem' in read) findings.push({ path: ['tls', 'files', key], message: read.problem });
+  }
+  if (files !== null && findings.length === 0) {
+    await readCertificate(files).catch((error: unknown) => {
+      findings.push({ path: ['tls', 'files'], message: messageOf(error).replace(/^tls\.files: /, '') });
+    });
   }
   // The service creates the folder of the default. Rights of the others are checked by the daemon, which is another user.
   const folder = database.url.startsWith('sqlite:') ? dirname(database.url.slice('sqlite:'.length)) : STATE_FOLDER;

@@ -61,6 +61,52 @@ export function parseServer(text: string, file: string, env: SecretSource): Vali
   return { ok: freeze(read.value), warnings, references: read.references };
 }
 
+/** What can be read of a server.yml, valid or not. */
+export interface ReadableServer {
+  /** Defaults stand for what is wrong, and for what a reference to a secret hides from this user. */
+  readonly server: ServerConfig;
+  /** What is wrong, but for such references. */
+  readonly errors: readonly Problem[];
+  /** Whether there are such references. */
+  readonly hidden: boolean;
+  /** Whether the name of the server is the file's. */
+  readonly named: boolean;
+}
+
+/** In place of what every server.yml must say. */
+const UNNAMED = { hostname: 'unknown.invalid', operator: 'unknown@unknown.invalid' };
+
+/** Reads of server.yml what can be read; `file` is its name in reports. */
+export function readableServer(text: string, file: string, env: SecretSource): ReadableServer {
+  const parsed = parseServer(text, file, env);
+  if ('ok' in parsed) return { server: parsed.ok, errors: [], hidden: false, named: true };
+  const { value, findings: secrets } = resolveSecrets(readYaml(text, file).value, env, 'text');
+  const hidden = new Set(secrets.map(({ path }) => path.join('.')));
+  const errors = parsed.errors.filter(({ path }) => !hidden.has(path));
+  let data = prune(
+    value,
+    secrets.map(({ path }) => path),
+  );
+  for (let tries = 1; ; tries++) {
+    const server = { ...UNNAMED, ...objectAt(data, 'server') };
+    const result = serverSchema.safeParse({ ...objectAt({ data }, 'data'), server });
+    if (result.success) {
+      const named = result.data.server.hostname !== UNNAMED.hostname;
+      return { server: freeze(result.data), errors, hidden: hidden.size > 0, named };
+    }
+    const paths = result.error.issues.flatMap((issue) =>
+      (issue.code === 'unrecognized_keys' ? issue.keys.map((key) => [...issue.path, key]) : [issue.path]).map((path) =>
+        path.map(String),
+      ),
+    );
+    // What is still wrong without its wrong values goes as a whole.
+    data = prune(data, tries <= MAX_PRUNINGS ? paths : paths.map((path) => path.slice(0, 1)));
+  }
+}
+
+/** So often single values are left out: what was behind one that is wrong may be wrong itself. */
+const MAX_PRUNINGS = 4;
+
 /** Reads a project file; `file` is its name in reports. */
 export function parseProject(text: string, file: string, context: ProjectContext): ValidProject | Invalid {
   const read = readFile(readYaml(text, file), projectSchema, (value) =>

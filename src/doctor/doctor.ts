@@ -16,6 +16,7 @@ import {
 import {
   checkClock,
   checkConfiguration,
+  checkDaemon,
   checkDatabase,
   checkDisk,
   checkDomains,
@@ -57,22 +58,32 @@ export interface DoctorParts extends Machine {
   readonly certificate?: Pick<CertificateKeeper, 'states'> | undefined;
 }
 
+const NO_NAME: Result = {
+  status: 'unknown',
+  found: 'server.hostname cannot be read',
+  advice: 'Correct server.yml; the checks of DNS need the name of the server.',
+};
+
 /** More than any look at DNS takes; the one who asked waits for all. */
 const DEADLINE_MS = 25_000;
 
 export function createDoctor(machine: DoctorParts): Doctor {
-  const { store, clock, snapshot } = machine;
+  const { store, clock, snapshot, down } = machine;
   return async ({ dnsbl, port25 }) => {
     const config = snapshot().server;
     const { hostname, public_ips: publicIps } = config.server;
     const resolver = machine.resolver.fresh();
     const host: Host = { hostname, publicIps, resolver };
-    const looks: Readonly<Record<string, () => Promise<Results>>> = {
+    const ofHost: Readonly<Record<string, () => Promise<Results>>> = {
       host_name: () => checkName(host),
       reverse_dns: () => checkReverse(host),
       host_spf: () => checkHostSpf(host),
       host_dkim: async () => checkHostDkim(host, await hostRecords(store, hostname)),
       bounces: () => checkBounces(host),
+    };
+    const looks: Readonly<Record<string, () => Promise<Results>>> = {
+      daemon: async () => (down === undefined ? [] : checkDaemon(down)),
+      ...(down?.named === false ? { host_name: async () => NO_NAME } : ofHost),
       port_25: () => checkPort25({ resolver, clock, config }, port25),
       block_list: () => checkBlocklists(host, [...new Set([...config.alerts.dnsbl, ...dnsbl])]),
       resolver: () => checkResolver({ ...machine, resolver }),

@@ -12,6 +12,7 @@ import { readFigures } from '../store/figures.ts';
 import { probeStore } from '../store/tenants.ts';
 import type { Store } from '../store/store.ts';
 import type { Result, Results } from './check.ts';
+import type { ServiceState } from './service.ts';
 
 export interface Machine {
   readonly store: Store;
@@ -24,6 +25,22 @@ export interface Machine {
   readonly databaseFile: string | undefined;
   /** Who has lately sent `X-Forwarded-For` without being trusted. */
   readonly forwardedBy: () => readonly string[];
+  /** What is known of a daemon that does not run, where the checks are made without it; the store is read only then. */
+  readonly down?: DaemonDown | undefined;
+}
+
+export interface DaemonDown {
+  readonly service: ServiceState;
+  /** What keeps it from starting: errors of server.yml. */
+  readonly errors: readonly string[];
+  /** Whether the name of the server is known. */
+  readonly named: boolean;
+}
+
+/** It does not run, and why. */
+export function checkDaemon({ service: { words, start }, errors }: DaemonDown): Result {
+  const advice = errors.length > 0 ? `Correct server.yml (see configuration below). ${start}` : start;
+  return { status: 'failed', found: `is not running. ${words}`, advice };
 }
 
 const MINUTE = 60_000;
@@ -54,9 +71,13 @@ export async function checkDisk({ databaseFile, snapshot }: Machine): Promise<Re
   return { status, found, advice };
 }
 
-/** It takes a real write. */
-export async function checkDatabase({ store }: Machine): Promise<Results> {
+/** It takes a real write; without the daemon it is only read. */
+export async function checkDatabase({ store, down }: Machine): Promise<Results> {
   try {
+    if (down !== undefined) {
+      await newestEventAt(store);
+      return { status: 'ok', found: `${store.dialect} can be read` };
+    }
     await probeStore(store);
     return { status: 'ok', found: `${store.dialect} takes writes` };
   } catch (error) {
@@ -66,13 +87,17 @@ export async function checkDatabase({ store }: Machine): Promise<Results> {
 }
 
 /** What is due leaves. */
-export async function checkQueue({ store, clock, queueProblem }: Machine): Promise<Results> {
+export async function checkQueue({ store, clock, queueProblem, down }: Machine): Promise<Results> {
   const now = clock.now();
   const { deliveries, dueSince, paused, held } = await readFigures(store, now);
   const waiting = deliveries.filter(({ state }) => state === 'queued' || state === 'deferred');
   const count = waiting.reduce((sum, each) => sum + each.count, 0);
   const late = dueSince === null ? 0 : now - dueSince;
   const found = `${count} deliveries wait, due work for ${Math.round(late / 1000)} s; ${paused} destinations paused, ${held} held`;
+  if (down !== undefined) {
+    const advice = 'It is delivered once the daemon runs; postern queue list shows it.';
+    return { status: count > 0 ? 'warning' : 'ok', found, advice };
+  }
   const problem = queueProblem();
   if (problem !== undefined) {
     return { status: 'failed', found: problem, advice: 'See the log; postern queue list shows what waits.' };
@@ -119,15 +144,19 @@ export function checkProxies({ forwardedBy }: Machine): Results {
 }
 
 /** What a reload refused or put off, and what the limits contradict. The first line about a file says what is in force. */
-export function checkConfiguration({ snapshot }: Machine): Results {
+export function checkConfiguration({ snapshot, down }: Machine): Results {
   const { problems, waiting, server } = snapshot();
   const doubts = checkServer(server).map(({ path, message }) => `${path.join('.')} ${message}`);
   const where = 'postern config check names file and line.';
+  const errors = (down?.errors ?? []).map((found): Result => {
+    return { status: 'failed', found, advice: 'The daemon does not start before this is corrected.' };
+  });
   const results = [
+    ...errors,
     ...[...problems, ...doubts].map((found) => ({ found, advice: where })),
     ...waiting.map((key) => ({ found: `the new value of ${key} waits`, advice: 'Restart the daemon.' })),
   ].map((words): Result => ({ status: 'warning', ...words }));
-  return results.length > 0 ? results : { status: 'ok', found: 'is in force' };
+  return results.length > 0 ? results : { status: 'ok', found: down === undefined ? 'is in force' : 'is valid' };
 }
 
 function inGigabytes(bytes: number): string {

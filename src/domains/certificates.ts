@@ -262,7 +262,8 @@ export async function keepAcmeCertificates(parts: AcmeCertificateParts): Promise
 const POLICY_HOST = 'mta-sts.';
 const ABSENT = { certificate: null, private_key: null, obtained_at: null, expires_at: null };
 
-function stateOf(name: string, row: CertificateStatus | undefined): CertificateState {
+/** The certificate of a name, as its row has it. */
+export function stateOf(name: string, row: CertificateStatus | undefined): CertificateState {
   if (row === undefined) return { name, expiresAt: undefined, validSince: undefined };
   const { expires_at: expiresAt, valid_since: validSince, reason, tried_at: at, next_at: nextAt } = row;
   const failure = reason === null || at === null ? undefined : { at, reason, nextAt };

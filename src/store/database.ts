@@ -2,7 +2,7 @@
 import { chmodSync, closeSync, existsSync, mkdirSync, openSync, rmSync, statSync } from 'node:fs';
 import { userInfo } from 'node:os';
 import { dirname, resolve } from 'node:path';
-import { Kysely, PostgresDialect, SqliteAdapter, SqliteDialect, sql } from 'kysely';
+import { Kysely, PostgresDialect, SqliteAdapter, SqliteDialect, sql, type QueryExecutorProvider } from 'kysely';
 import { Migrator } from 'kysely/migration';
 import { PassingError, UserError, codeOf, messageOf } from '../lib/errors.ts';
 import { silentLog, type Log } from '../lib/log.ts';
@@ -10,7 +10,7 @@ import { copyBeforeMigration, migrationCopies } from './copies.ts';
 import { migrationsFor } from './migrations/index.ts';
 import { connectClient, createMigrationPool, openPostgresStore } from './postgres.ts';
 import { holdLock, openForWriting } from './sqlite-connection.ts';
-import { connectSqliteStore, createSqliteStore } from './sqlite.ts';
+import { connectSqliteStore, createSqliteStore, openSqliteReader } from './sqlite.ts';
 import type { Dialect } from './statement.ts';
 import type { Store, StoreHandle } from './store.ts';
 
@@ -42,6 +42,31 @@ export async function createStore(url: string, options: StoreOptions = {}): Prom
       throw new UserError(`${what} (${whoMustWrite(file)})`, { cause: error });
     }
     throw new UserError(isDamaged(error) ? `${what}. ${AFTER_DAMAGE}` : what, { cause: error });
+  }
+}
+
+/**
+ * Opens the store for reading only, without a lock: for whoever looks into it while no daemon runs. Throws UserError where
+ * there is no database, it cannot be read, or another version has written it.
+ */
+export async function openForReadingOnly(url: string): Promise<Store> {
+  const file = databaseFile(url);
+  const what = `the database ${withoutPassword(url)}`;
+  if (file !== undefined && !existsSync(file)) throw new UserError(`${what} does not exist`);
+  let store: Store | undefined;
+  try {
+    if (file === undefined) await (await connectClient(url)).end();
+    store = file === undefined ? openPostgresStore(url) : openSqliteReader(resolve(file));
+    const done = await migrationsOf(store.read, store.dialect);
+    const wanted = Object.keys(migrationsFor(store.dialect));
+    if (done.length !== wanted.length || done.some((name) => !wanted.includes(name))) {
+      const other = `it has the schema ${done.at(-1) ?? 'of no version'}, and this version reads ${wanted.at(-1)}`;
+      throw new UserError(`${other}. The next start of the daemon migrates an older one`);
+    }
+    return store;
+  } catch (error) {
+    await store?.close();
+    throw new UserError(`${what} cannot be read: ${messageOf(error)}`, { cause: error });
   }
 }
 
@@ -162,7 +187,7 @@ async function migrate(
 }
 
 /** The names of the migrations that have run on it, in order; none of a new database. */
-async function migrationsOf(db: Kysely<unknown>, dialect: Dialect): Promise<string[]> {
+async function migrationsOf(db: QueryExecutorProvider, dialect: Dialect): Promise<string[]> {
   const table =
     dialect === 'sqlite'
       ? sql<{ name: string | null }>`select name from sqlite_master where name = 'kysely_migration'`

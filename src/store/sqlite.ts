@@ -75,11 +75,46 @@ interface Settle {
   reject(error: Error): void;
 }
 
-function openClient(path: string, port: MessagePort, end: () => Promise<void>): Store {
+/** Opens the store of a file that nobody writes to here, whether a daemon runs or not. */
+export function openSqliteReader(path: string): Store {
+  const { database, read, select } = readerOf(path);
+  return {
+    dialect: 'sqlite',
+    read,
+    select,
+    write: () => Promise.reject(new StoreError('the database is open for reading only', 'SQLITE_READONLY')),
+    accountVersion: () => undefined,
+    notify: () => Promise.resolve(),
+    listen: () => () => Promise.resolve(),
+    share() {
+      throw new Error('a store that is open for reading only is not shared');
+    },
+    close() {
+      database.close();
+      return Promise.resolve();
+    },
+  };
+}
+
+/** A connection for reading, and what reads through it. */
+function readerOf(path: string) {
   const database = openForReading(path);
   const read = new Kysely<Tables>({ dialect: new SqliteDialect({ database }) });
   const compile = createCompiler(read, 'sqlite');
   const prepared = new Map<string, Database.Statement>();
+
+  function select<Row>(statement: Statement<Row>): Promise<Row[]> {
+    const { sql, bind } = compile(statement.definition);
+    let query = prepared.get(sql);
+    if (query === undefined) prepared.set(sql, (query = database.prepare(sql)));
+    return Promise.resolve(query.all(...bind(statement.values)) as Row[]);
+  }
+
+  return { database, read, compile, select };
+}
+
+function openClient(path: string, port: MessagePort, end: () => Promise<void>): Store {
+  const { database, read, compile, select } = readerOf(path);
   const known = new Map<Definition, Known>();
   /** Whoever waits for an answer, by the id of the unit. */
   const pending = new Map<number, Settle>();
@@ -143,12 +178,7 @@ function openClient(path: string, port: MessagePort, end: () => Promise<void>): 
         batch.add(call);
       });
     },
-    select<Row>(statement: Statement<Row>) {
-      const { sql, bind } = compile(statement.definition);
-      let query = prepared.get(sql);
-      if (query === undefined) prepared.set(sql, (query = database.prepare(sql)));
-      return Promise.resolve(query.all(...bind(statement.values)) as Row[]);
-    },
+    select,
     accountVersion: () => accountVersion,
     // One daemon alone has the file.
     notify: () => Promise.resolve(),

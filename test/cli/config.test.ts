@@ -2,6 +2,7 @@ import { tmpdir } from 'node:os';
 import { describe, expect, test } from 'vitest';
 import { configCheck, configShow } from '../../src/cli/config.ts';
 import { machineSecrets } from '../../src/config/secrets.ts';
+import { answerOffline } from '../../src/daemon/offline.ts';
 import { checkTemplates } from '../../src/templates/engine.ts';
 import { runCommand, testTerminal } from '../harness/terminal.ts';
 import { configFolder, projectText, SERVER, type Folder } from '../config/folder.ts';
@@ -13,7 +14,9 @@ async function run(folder: Folder, command: 'check' | 'show', flags = { changed:
   const terminal = testTerminal({ env });
   const reading = { secrets: machineSecrets(env), checkTemplates };
   const options = { path: folder.server, env, reading, terminal, ...flags };
-  const code = await (command === 'check' ? configCheck(options) : configShow(options));
+  const code = await (command === 'check'
+    ? configCheck({ ...options, answerOffline: (file, request) => answerOffline(file, request, env) })
+    : configShow(options));
   const [output, complaints] = [terminal.out(), terminal.err()].map((text) =>
     text.replaceAll(`${folder.path('')}/`, ''),
   );

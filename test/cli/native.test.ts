@@ -21,9 +21,12 @@ test('help, projects, previews and questions to a server elsewhere', async () =>
     [0, 'test', 'config'],
     [0, 'templates', 'preview', 'contact'],
     [0, 'config', 'schema', 'server'],
+    [0, 'config', 'check', '--config', 'server.yml'],
     [3, 'domains', 'status', '--url', 'http://127.0.0.1:1'],
     [3, 'push', '--yes', '--url', 'http://127.0.0.1:1'],
   ];
+  const server = `server: { hostname: mail.example.net, operator: ops@example.net, admin_socket: '${folder}/admin.sock' }`;
+  await writeFile(join(folder, 'server.yml'), `${server}\ndatabase: { url: 'sqlite:${folder}/none.db' }\n`);
   for (const [code, ...args] of commands) {
     const { status, stderr } = run(folder, ...args);
     expect({ args, status, stderr: status === code ? '' : stderr }).toEqual({ args, status: code, stderr: '' });

@@ -3,6 +3,7 @@ import { Writable } from 'node:stream';
 import { CommanderError } from 'commander';
 import { createProgram } from '../../src/cli/program.ts';
 import type { Terminal } from '../../src/cli/terminal.ts';
+import { answerOffline } from '../../src/daemon/offline.ts';
 
 export interface TestTerminal extends Terminal {
   /** What was written since the last time this was asked. */
@@ -74,7 +75,11 @@ export async function runCommand(terminal: Terminal, args: readonly string[]): P
     version: '0.0.0',
     terminal,
     exit: (code) => (exitCode = code),
-    services: { serve: noService, dev: noService },
+    services: {
+      serve: noService,
+      dev: noService,
+      answerOffline: (file, request) => answerOffline(file, request, terminal.env),
+    },
   });
   try {
     await program.parseAsync(args, { from: 'user' });

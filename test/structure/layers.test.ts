@@ -22,7 +22,7 @@ const MAY_IMPORT: Readonly<Record<string, readonly string[]>> = {
   explain: ['lib', ...FOUNDATION, ...ACCOUNTS, ...SERVICES],
   http: ['lib', 'languages', 'contract', ...FOUNDATION, ...ACCOUNTS, 'forms', 'transactional'],
   cli: ['lib', 'contract', 'config', 'templates'],
-  daemon: ['lib', ...FOUNDATION, ...ACCOUNTS, ...SERVICES, 'doctor', 'explain', 'http'],
+  daemon: ['lib', 'contract', ...FOUNDATION, ...ACCOUNTS, ...SERVICES, 'doctor', 'explain', 'http'],
   dev: ['lib', ...FOUNDATION, ...ACCOUNTS, ...SERVICES, 'doctor', 'explain', 'http', 'daemon'],
   main: ['lib', ...FOUNDATION, ...ACCOUNTS, ...SERVICES, 'doctor', 'explain', 'http', 'daemon', 'dev', 'cli'],
 };

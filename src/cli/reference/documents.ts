@@ -12,6 +12,7 @@ export type Meaning = readonly [what: string, means: string];
 const DESCRIPTION = [
   'Postern receives web form submissions and mail for its domains and delivers them as DKIM-signed mail. postern serve runs the daemon. The other commands use its API or read configuration files.',
   'A command connects to the server given by --url, by POSTERN_URL, or by the credentials file that postern signup writes, in this order. Otherwise it uses the admin socket named in the server.yml of this machine. The socket needs no API key; it is open to root and the group of the service. Commands for operators ignore the credentials file.',
+  'If server.yml is not valid, its errors are shown, and the admin socket that can still be read from it is used, or the default one. While the daemon is down, doctor, config check, queue list and queue show work from the files and the database.',
   'On a terminal, lists are printed as tables. Otherwise each row is one line of tab-separated values without headings. With --json, commands print the JSON answer of the API.',
 ];
 

@@ -18,7 +18,17 @@ import { countInboundLog, listInboundLog } from '../../store/inbound.ts';
 import type { DeliveryRow } from '../../store/tables.ts';
 import { suspendedTenants } from '../../store/tenants.ts';
 import { type Refusal, refuse } from '../answer.ts';
-import { implement, json, notFound, pageOf, type Route, type Services } from './route.ts';
+import {
+  type CallOf,
+  type DataOf,
+  type Done,
+  implement,
+  json,
+  notFound,
+  pageOf,
+  type Route,
+  type Services,
+} from './route.ts';
 
 /** `/admin/queue…`, `/admin/inbound`, `/admin/trace/{id}`, `/admin/explain` */
 export function queueRoutes({ store, clock, wake, trace, explain }: Services): Route[] {
@@ -36,26 +46,8 @@ export function queueRoutes({ store, clock, wake, trace, explain }: Services): R
     return json({ destination: name, held: operation === hold });
   }
 
-  async function shown<Row extends DeliveryRow>(rows: readonly Row[]) {
-    const [held, suspended] = await Promise.all([heldAmong(store, rows), suspendedTenants(store)]);
-    return rows.map((row) => ({
-      ...row,
-      held: row.next_attempt_at === HELD || held.includes(row.destination),
-      suspended: suspended.includes(row.tenant),
-      next_attempt_at: row.next_attempt_at === HELD ? null : row.next_attempt_at,
-    }));
-  }
-
   const queue = implement(contract.queue, {
-    async list({ query: { limit, cursor, ...asked } }) {
-      const filter = filterOf(asked, clock.now());
-      const page = await listDeliveries(store, { ...filter, before: cursor, limit });
-      const count = await countDeliveries(store, filter);
-      const paused = await relayPause(store, clock.now());
-      const relay = paused && { paused_until: paused.until, failures: paused.failures, last_error: paused.error };
-      const deliveries = await shown(page.deliveries);
-      return json({ deliveries, relay: relay ?? null, count, next_cursor: page.next });
-    },
+    ...queueReads({ store, clock }),
     async act({ body: { action, filter: asked, dry_run: dryRun } }) {
       const now = clock.now();
       const filter = filterOf(asked, now);
@@ -66,11 +58,6 @@ export function queueRoutes({ store, clock, wake, trace, explain }: Services): R
     },
     hold: ({ body: { domain } }) => steer(domain, hold),
     release: ({ body: { domain } }) => steer(domain, release),
-    async show({ params: { id } }) {
-      const found = await showMessage(store, id);
-      if (found === undefined) return notFound('message or delivery', id);
-      return json({ message: found.message, deliveries: await shown(found.deliveries) });
-    },
     retry: ({ params: { id } }) => operate(id, retryNow),
     cancel: ({ params: { id } }) => operate(id, cancel),
   });
@@ -100,6 +87,45 @@ export function queueRoutes({ store, clock, wake, trace, explain }: Services): R
   });
 
   return [...queue, ...mailLog];
+}
+
+type Reading<Name extends keyof typeof contract.queue> = (
+  call: Pick<CallOf<(typeof contract.queue)[Name]>, 'query' | 'params'>,
+) => Promise<Done<DataOf<(typeof contract.queue)[Name]>> | Refusal>;
+
+interface QueueReads {
+  readonly list: Reading<'list'>;
+  readonly show: Reading<'show'>;
+}
+
+/** What only reads the queue, and so needs no daemon. */
+export function queueReads({ store, clock }: Pick<Services, 'store' | 'clock'>): QueueReads {
+  async function shown<Row extends DeliveryRow>(rows: readonly Row[]) {
+    const [held, suspended] = await Promise.all([heldAmong(store, rows), suspendedTenants(store)]);
+    return rows.map((row) => ({
+      ...row,
+      held: row.next_attempt_at === HELD || held.includes(row.destination),
+      suspended: suspended.includes(row.tenant),
+      next_attempt_at: row.next_attempt_at === HELD ? null : row.next_attempt_at,
+    }));
+  }
+
+  return {
+    async list({ query: { limit, cursor, ...asked } }) {
+      const filter = filterOf(asked, clock.now());
+      const page = await listDeliveries(store, { ...filter, before: cursor, limit });
+      const count = await countDeliveries(store, filter);
+      const paused = await relayPause(store, clock.now());
+      const relay = paused && { paused_until: paused.until, failures: paused.failures, last_error: paused.error };
+      const deliveries = await shown(page.deliveries);
+      return json({ deliveries, relay: relay ?? null, count, next_cursor: page.next });
+    },
+    async show({ params: { id } }) {
+      const found = await showMessage(store, id);
+      if (found === undefined) return notFound('message or delivery', id);
+      return json({ message: found.message, deliveries: await shown(found.deliveries) });
+    },
+  };
 }
 
 /** The refusal of an action on mail of which nothing waits. */

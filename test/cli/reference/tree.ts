@@ -10,7 +10,7 @@ export async function programTree(): Promise<CommandNode> {
       version: '0.0.0',
       terminal: testTerminal(),
       exit: () => undefined,
-      services: { serve: unused, dev: unused },
+      services: { serve: unused, dev: unused, answerOffline: unused },
     }),
   );
 }
