@@ -44,6 +44,7 @@ function partsOf(services: Services): Part[] {
     [SERVER, ['serve', 'dev'], () => Promise.resolve({ addCommands: (program) => addServices(program, services) })],
     [SERVER, ['doctor'], () => import('./doctor.ts')],
     [SERVER, ['backup'], () => import('./backup.ts')],
+    [SERVER, ['restore'], () => import('./restore.ts')],
     [SERVER, ['config'], () => import('./config.ts')],
     [SERVER, ['queue', 'inbound', 'explain', 'trace'], () => import('./queue.ts')],
     [SERVER, ['tenants', 'usage', 'billing'], () => import('./tenants.ts')],
