@@ -1,11 +1,14 @@
-/** `postern backup`: the daemon makes and verifies the copy, this side writes it and checks what arrived. */
-import { createHash, randomUUID } from 'node:crypto';
+/** `postern backup`: the daemon makes and verifies the copy of the database, this side adds the configuration, writes the archive and reads it again. */
+import { randomUUID } from 'node:crypto';
 import { link, open, rename, rm, stat, type FileHandle } from 'node:fs/promises';
 import { basename, dirname, join, resolve } from 'node:path';
 import { addAbortSignal } from 'node:stream';
 import { backups } from '../contract/server.ts';
+import { systemClock } from '../lib/clock.ts';
 import { codeOf, messageOf } from '../lib/errors.ts';
-import type { CliCommand } from './command.ts';
+import { DATABASE, readArchive, readPassphrase, writeArchive, type Entry, type NewArchive } from './archive.ts';
+import { configurationFiles } from './backup-files.ts';
+import { PASSPHRASE_OPTION, type CliCommand } from './command.ts';
 import { barText, counted, sizeText, writeJson } from './output.ts';
 import { poll, type Api } from './run.ts';
 import { CommandFailed, DaemonUnreachable } from './client.ts';
@@ -17,17 +20,28 @@ const MAX_POLL_INTERVAL_MS = 500;
 export function addCommands(program: CliCommand): void {
   program
     .command('backup')
-    .summary('Back up the database')
+    .summary('Back up the database and the configuration')
     .argument('<file>', 'File to write, readable only by its owner')
-    .description('Back up and verify the SQLite database while the daemon runs (PostgreSQL: use pg_dump)')
+    .description(
+      'Write a backup while the daemon runs: a verified copy of the SQLite database, server.yml, the project files and the files ' +
+        'that they name, as a compressed tar archive. With a passphrase it is encrypted; age opens it, too. PostgreSQL: use pg_dump',
+    )
     .option('--force', 'Overwrite an existing file', false)
-    .example('backup /var/backups/postern.db --force', 'A nightly backup')
+    .option(...PASSPHRASE_OPTION)
+    .example('backup /var/backups/postern.tar.gz --force', 'A nightly backup')
+    .example('backup postern.tar.gz.age --passphrase-file /root/backup-passphrase', 'An encrypted backup')
     .operator(backup);
 }
 
-/** Writes a verified backup of the daemon's database to a file of mode 0600, in one piece or not at all. */
-async function backup(api: Api, output: string, { force }: { readonly force: boolean }): Promise<void> {
+interface BackupFlags {
+  readonly force: boolean;
+  readonly passphraseFile?: string;
+}
+
+/** Writes a verified backup to a file of mode 0600, in one piece or not at all. */
+async function backup(api: Api, output: string, { force, passphraseFile }: BackupFlags): Promise<void> {
   const { terminal, json } = api;
+  const passphrase = await readPassphrase(terminal, passphraseFile);
   const file = resolve(terminal.folder, output);
   const temporary = join(dirname(file), `.${basename(file)}.${randomUUID().slice(0, 8)}`);
   const target = await create(temporary, file, force);
@@ -38,14 +52,20 @@ async function backup(api: Api, output: string, { force }: { readonly force: boo
   process.once('SIGINT', interrupt).once('SIGTERM', interrupt);
   try {
     const copy = await makeCopy(api, end.signal);
-    await fetchInto(target, copy, { ...api, signal: end.signal });
+    const writing = { ...api, passphrase, signal: end.signal };
+    await writeCopy(target, copy, writing);
+    await verify(temporary, copy, writing);
+    const { size } = await target.stat();
     await moveInto(temporary, file, force);
     terminal.progress('');
-    if (json) return writeJson(terminal, { file, ...copy });
-    const what = `${sizeText(copy.size)}, ${counted(copy.rows, 'row')}, integrity checked`;
-    terminal.write(
-      `${output}: ${what}\nThe backup contains all secrets of the server. Protect it like the server itself.\n`,
-    );
+    const { rows } = copy.manifest;
+    if (json)
+      return writeJson(terminal, { file, size, rows, files: copy.files.length, encrypted: passphrase !== undefined });
+    const what = `${counted(rows, 'row')} and ${counted(copy.files.length, 'file')} of the configuration, verified`;
+    terminal.write(`${output}: ${sizeText(size)}, ${what}\n`);
+    if (passphrase === undefined) {
+      terminal.write('The backup contains all secrets of the server. Protect it like the server itself.\n');
+    }
   } finally {
     process.off('SIGINT', interrupt).off('SIGTERM', interrupt);
     terminal.progress('');
@@ -73,22 +93,29 @@ function alreadyExists(file: string): CommandFailed {
   return new CommandFailed(`${file} already exists. To overwrite it, add --force`);
 }
 
-type Copy = Readonly<{ size: number; sha256: string; rows: number }>;
+/** A verified copy that waits at the daemon. */
+interface Copy {
+  readonly size: number;
+  readonly sha256: string;
+  readonly manifest: NewArchive['manifest'];
+  /** Of the configuration. */
+  readonly files: readonly Entry[];
+}
 
-/** Has the daemon make its copy, and waits until that is verified. */
+/** Has the daemon make its copy, reads the configuration meanwhile, and waits until the copy is verified. */
 async function makeCopy({ client, terminal }: Api, signal: AbortSignal): Promise<Copy> {
-  await client.ask({ route: backups.begin }).catch((error: unknown) => {
+  const begun = await client.call({ route: backups.begin }).catch((error: unknown) => {
     if (!(error instanceof DaemonUnreachable)) throw error;
-    const alternative = 'If the daemon is stopped, copy the database file (database.url) together with its -wal file.';
+    const alternative =
+      'If the daemon is stopped, copy the database file (database.url) together with its -wal file, and /etc/postern.';
     throw new DaemonUnreachable(`${error.message}. ${alternative}`, { cause: error });
   });
-  const {
-    state,
-    reason = 'it was aborted',
-    size,
-    sha256,
-    rows,
-  } = await poll({
+  const createdAt = new Date(systemClock.now()).toISOString();
+  const files = await configurationFiles(begun.server_file).catch(async (error: unknown) => {
+    await client.ask({ route: backups.cancel });
+    throw error;
+  });
+  const { state, reason, size, sha256, rows, schema } = await poll({
     async ask() {
       if (signal.aborted) await client.ask({ route: backups.cancel });
       signal.throwIfAborted();
@@ -102,35 +129,53 @@ async function makeCopy({ client, terminal }: Api, signal: AbortSignal): Promise
     timeoutMs: Infinity,
     maxIntervalMs: MAX_POLL_INTERVAL_MS,
   });
-  if (state !== 'verified' || size === undefined || sha256 === undefined || rows === undefined)
-    throw new CommandFailed(`Backup failed: ${reason}`);
-  return { size, sha256, rows };
+  if (state !== 'verified' || size === undefined || sha256 === undefined || rows === undefined || schema === undefined)
+    throw new CommandFailed(`Backup failed: ${reason ?? 'it was aborted'}`);
+  const { version, hostname } = begun;
+  return { size, sha256, files, manifest: { created_at: createdAt, hostname, version, schema, rows } };
 }
 
-async function fetchInto(
-  target: FileHandle,
-  { size, sha256 }: Copy,
-  { client, terminal, signal }: Api & { readonly signal: AbortSignal },
-): Promise<void> {
-  const source = await client.open({ route: backups.download });
-  const hash = createHash('sha256');
-  let written = 0;
+interface Writing extends Api {
+  readonly passphrase: string | undefined;
+  readonly signal: AbortSignal;
+}
+
+/** Fetches the copy and writes the archive. */
+async function writeCopy(target: FileHandle, { manifest, files, size, sha256 }: Copy, writing: Writing): Promise<void> {
+  const { client, terminal, passphrase, signal } = writing;
+  const source = addAbortSignal(signal, await client.open({ route: backups.download }));
+  const database = { name: DATABASE, size, sha256, mode: 0o600, content: bytes() };
   try {
-    for await (const piece of addAbortSignal(signal, source) as AsyncIterable<Buffer>) {
-      hash.update(piece);
-      await target.appendFile(piece);
-      written += piece.length;
-      terminal.progress(`Writing   ${barText(written, size)}`);
-    }
-    await target.sync();
+    await writeArchive(target, { manifest, entries: [...files, database], passphrase }, signal);
   } catch (error) {
     signal.throwIfAborted();
     const words = `The backup is incomplete: ${messageOf(error)}`;
     if (codeOf(error) === 'ECONNRESET') throw new DaemonUnreachable(words, { cause: error });
     throw new CommandFailed(words, { cause: error });
+  } finally {
+    source.destroy();
   }
-  if (hash.digest('hex') !== sha256)
-    throw new CommandFailed('The backup is corrupt: its checksum differs from that of the server');
+
+  async function* bytes(): AsyncGenerator<Uint8Array> {
+    let written = 0;
+    for await (const piece of source as AsyncIterable<Buffer>) {
+      written += piece.length;
+      terminal.progress(`Writing   ${barText(written, size)}`);
+      yield piece;
+    }
+  }
+}
+
+/** Reads the file as a restore would. */
+async function verify(file: string, { size }: Copy, { terminal, passphrase, signal }: Writing): Promise<void> {
+  let read = 0;
+  await readArchive(file, passphrase, async ({ content }) => {
+    for await (const piece of content) {
+      signal.throwIfAborted();
+      read += piece.length;
+      terminal.progress(`Checking  ${barText(Math.min(read, size), size)}`);
+    }
+  });
 }
 
 /** Gives the file its name; the name too is on the disk when this resolves. */

@@ -33,6 +33,11 @@ const SERVER_FILES = '(default: $POSTERN_CONFIG, then ./config/server.yml, then 
 
 export const CONFIG_OPTION = ['--config <file>', `Path of server.yml ${SERVER_FILES}`] as const;
 
+export const PASSPHRASE_OPTION = [
+  '--passphrase-file <file>',
+  'Encrypt or decrypt the backup by the passphrase on the first line of this file',
+] as const;
+
 /** For commands that use no API. */
 export const JSON_OUT = ['--json', 'Print JSON', false] as const;
 

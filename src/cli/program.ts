@@ -47,6 +47,7 @@ function parts(): Part[] {
     [SERVER, ['serve', 'dev'], () => Promise.resolve({ addCommands: addServices })],
     [SERVER, ['doctor'], () => import('./doctor.ts')],
     [SERVER, ['backup'], () => import('./backup.ts')],
+    [SERVER, ['restore'], () => import('./restore.ts')],
     [SERVER, ['config'], () => import('./config.ts')],
     [SERVER, ['queue', 'inbound', 'explain', 'trace'], () => import('./queue.ts')],
     [SERVER, ['tenants', 'usage', 'billing'], () => import('./tenants.ts')],

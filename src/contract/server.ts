@@ -20,6 +20,10 @@ const backup = z.object({
   size: z.int().optional().describe('Bytes of the verified copy.'),
   sha256: z.string().optional().describe('Of the verified copy, in hex.'),
   rows: z.int().optional().describe('In all its tables.'),
+  schema: z.string().optional().describe('Of the verified copy: its newest migration.'),
+  version: z.string().describe('Of the server.'),
+  hostname: z.string().describe('server.hostname.'),
+  server_file: z.string().describe('The server.yml of the daemon.'),
   reason: z.string().optional().describe('Why it failed.'),
 });
 

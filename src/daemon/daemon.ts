@@ -320,6 +320,7 @@ async function start(
     checkConfig: source.check,
     hostKeys,
     backups,
+    serverFile: file,
     doctor: createDoctor({
       ...core,
       certificate,

@@ -36,8 +36,6 @@ import { createKit, type KitFile } from './kit/kit.ts';
 import type { Metrics } from './metrics.ts';
 
 export interface TableParts extends Services, ServeParts, LinkParts, OwnerPageParts, ChallengeParts {
-  /** Of this program, for the reference. */
-  readonly version: string;
   readonly freeSpace: FreeSpace;
   /** TLS is spoken nowhere without one. */
   readonly certificate?: CertificateKeeper | undefined;

@@ -26,6 +26,8 @@ export interface VerifiedCopy {
   readonly sha256: string;
   /** In all tables. */
   readonly rows: number;
+  /** The name of its newest migration. */
+  readonly schema: string;
   /** By table, its rows. */
   readonly tables: Readonly<Record<string, number>>;
 }
@@ -36,7 +38,8 @@ const STEP_PAGES = 2048;
 /** What is compared: the tables with the number of their rows, and the steps that made them. */
 interface Contents {
   readonly rows: Readonly<Record<string, number>>;
-  readonly migrations: string;
+  /** Names, in order. */
+  readonly migrations: readonly string[];
 }
 
 function say(news: CopyNews): void {
@@ -82,7 +85,7 @@ function contentsOf(database: Database.Database): Contents {
   const rows = tables.map((table) => [table, count(database, table)] as const);
   return {
     rows: Object.fromEntries(rows),
-    migrations: names(database, 'select name from kysely_migration order by name').join(),
+    migrations: names(database, 'select name from kysely_migration order by name'),
   };
 }
 
@@ -113,7 +116,8 @@ try {
   say({ kind: 'verifying' });
   verify(contents);
   const rows = Object.values(contents.rows).reduce((sum, each) => sum + each, 0);
-  say({ kind: 'verified', ...(await sumsOf(to)), rows, tables: contents.rows });
+  const schema = contents.migrations.at(-1) ?? '';
+  say({ kind: 'verified', ...(await sumsOf(to)), rows, schema, tables: contents.rows });
 } catch (error) {
   say({ kind: 'failed', reason: messageOf(error) });
 }

@@ -18,6 +18,8 @@ export interface StoreOptions {
   readonly log?: Log;
   /** Bytes of disk that stay free beside a copy. */
   readonly reserve?: number;
+  /** Whether a SQLite database is copied before it is migrated: unless told. */
+  readonly copy?: boolean;
 }
 
 /**
@@ -119,7 +121,7 @@ function causesOf(error: unknown): unknown[] {
   return error instanceof Error ? [error, ...causesOf(error.cause)] : [];
 }
 
-async function createLocked(path: string, { log = silentLog, reserve = 0 }: StoreOptions): Promise<Store> {
+async function createLocked(path: string, { log = silentLog, reserve = 0, copy = true }: StoreOptions): Promise<Store> {
   mkdirSync(dirname(path), { recursive: true, mode: 0o700 });
   const lock = holdLock(path);
   try {
@@ -129,7 +131,7 @@ async function createLocked(path: string, { log = silentLog, reserve = 0 }: Stor
     chmodSync(path, 0o600);
     try {
       await migrate(new Kysely({ dialect: new SqliteMigrationDialect({ database: openForWriting(path) }) }), 'sqlite', {
-        copy: () => copyBeforeMigration(path, { log, reserve }),
+        copy: () => (copy ? copyBeforeMigration(path, { log, reserve }) : Promise.resolve()),
         copies: () => migrationCopies(path),
       });
     } catch (error) {

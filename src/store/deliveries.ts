@@ -146,6 +146,12 @@ export const holdAmong = updateWaiting(
   sql`(next_attempt_at is null or next_attempt_at < ${held})`,
 );
 
+/** The statement that holds all that waits. */
+export const holdAll = query<object>(
+  () => sql`update deliveries set next_attempt_at = ${held}
+    where ${waiting} and (next_attempt_at is null or next_attempt_at < ${held})`,
+);
+
 /** The statement that makes those due that are held. */
 export const releaseAmong = updateWaiting<{ due: number }>(
   (value) => sql`next_attempt_at = ${value('due')}`,

@@ -227,6 +227,7 @@ export async function startHttp(given: TestHttpOptions = {}): Promise<TestHttp> 
     ownerKey,
     senderOf: createSenderOf(store),
     renderer: rendererHere(),
+    serverFile: '/etc/postern/server.yml',
     version: '0.0.0',
     queueProblem: () => undefined,
     revisionOf: createRevisions({ store, secrets: NO_SECRETS, reader }),

@@ -21,7 +21,7 @@ const MAY_IMPORT: Readonly<Record<string, readonly string[]>> = {
   doctor: ['lib', ...FOUNDATION, ...ACCOUNTS],
   explain: ['lib', ...FOUNDATION, ...ACCOUNTS, ...SERVICES],
   http: ['lib', 'languages', 'contract', ...FOUNDATION, ...ACCOUNTS, 'forms', 'transactional'],
-  cli: ['lib', 'contract', 'config', 'templates'],
+  cli: ['lib', 'contract', 'config', 'templates', 'store'],
   daemon: ['lib', 'contract', ...FOUNDATION, ...ACCOUNTS, ...SERVICES, 'doctor', 'explain', 'http'],
   dev: ['lib', ...FOUNDATION, ...ACCOUNTS, ...SERVICES, 'doctor', 'explain', 'http', 'daemon'],
   main: ['lib', ...FOUNDATION, ...ACCOUNTS, ...SERVICES, 'doctor', 'explain', 'http', 'daemon', 'dev', 'cli'],

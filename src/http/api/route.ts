@@ -35,6 +35,10 @@ export interface Services extends PushParts, ReleaseParts, TransactionalParts {
   readonly freeSpace: FreeSpace;
   readonly webhooks: Pick<Webhooks, 'test' | 'objection' | 'enable' | 'replayEvent' | 'replaySince'>;
   readonly backups: Backups;
+  /** Of this program. */
+  readonly version: string;
+  /** The path of server.yml. */
+  readonly serverFile: string;
   readonly doctor: (inquiry: {
     dnsbl: readonly string[];
     port25: string | undefined;

@@ -3,39 +3,41 @@
  * checked against), so that it is given over the Unix socket alone.
  */
 import * as contract from '../../contract/server.ts';
-import type { BackupState, NoBackup } from '../../store/backup.ts';
+import type { NoBackup } from '../../store/backup.ts';
 import { download, type Refusal, refuse, unavailable } from '../answer.ts';
 import type { Exchange } from '../context.ts';
 import { implement, json, type Outcome, type Route, type Services } from './route.ts';
 
 /** `/admin/backup…` */
-export function backupsRoutes({ backups }: Services): Route[] {
-  function here<Data>(answer: () => Outcome<Data> | Promise<Outcome<Data>>) {
+export function backupsRoutes({ backups, serverFile, version }: Services): Route[] {
+  function shown({ snapshot }: Exchange) {
+    const { kind: state, ...more } = backups.state();
+    return json({ state, ...more, version, hostname: snapshot.server.server.hostname, server_file: serverFile });
+  }
+
+  function here<Data>(answer: (exchange: Exchange) => Outcome<Data> | Promise<Outcome<Data>>) {
     // Not a matter of permissions: no key has this one.
     const message = `${contract.SOCKET_ONLY} Run postern backup on the server itself.`;
-    return ({ exchange }: { exchange: Exchange }) => (exchange.local ? answer() : refuse('CONFLICT', { message }));
+    return ({ exchange }: { exchange: Exchange }) =>
+      exchange.local ? answer(exchange) : refuse('CONFLICT', { message });
   }
 
   return implement(contract.backups, {
-    begin: here(async () => {
+    begin: here(async (exchange) => {
       const refused = await backups.begin();
-      return refused === undefined ? shown(backups.state()) : refusalOf(refused);
+      return refused === undefined ? shown(exchange) : refusalOf(refused);
     }),
-    show: here(() => shown(backups.state())),
+    show: here(shown),
     download: here(() => {
       const copy = backups.fetch();
       if (copy === undefined) return refuse('NOT_FOUND', { message: 'There is no verified backup.' });
       return download({ type: 'application/octet-stream', filename: 'postern.db', ...copy });
     }),
-    cancel: here(async () => {
+    cancel: here(async (exchange) => {
       await backups.drop();
-      return shown(backups.state());
+      return shown(exchange);
     }),
   });
-}
-
-function shown({ kind: state, ...more }: BackupState) {
-  return json({ state, ...more });
 }
 
 function refusalOf(refused: NoBackup): Refusal {

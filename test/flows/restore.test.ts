@@ -1,0 +1,235 @@
+/** `postern restore`: a server elsewhere from a backup, one in the place of another, and what it refuses. */
+import { execFile } from 'node:child_process';
+import { copyFile, mkdir, readdir, readFile, rename, rm, stat, truncate, writeFile } from 'node:fs/promises';
+import { dirname, join } from 'node:path';
+import { promisify } from 'node:util';
+import Database from 'better-sqlite3';
+import { expect, onTestFinished, test } from 'vitest';
+import { exitCodeOf } from '../../src/cli/run.ts';
+import { startDaemon, type Daemon } from '../../src/daemon/daemon.ts';
+import { messageOf } from '../../src/lib/errors.ts';
+import { createLog } from '../../src/lib/log.ts';
+import { SITE, startTestWorld, type TestWorld, type WorldSettings } from '../harness/daemon.ts';
+import { temporaryFolder } from '../harness/store.ts';
+import { runCommand, runOperator, testTerminal } from '../harness/terminal.ts';
+
+interface Saved {
+  readonly world: TestWorld;
+  readonly backup: string;
+  readonly serverFile: string;
+  readonly database: string;
+}
+
+const PASSPHRASE = 'correct horse battery staple';
+
+/** A server of which a backup was made while one mail was waiting for its next try, and which has ended. */
+async function savedServer(settings: WorldSettings = {}, flags: readonly string[] = []): Promise<Saved> {
+  const world = await startTestWorld({ ...settings, asInProduction: true });
+  world.mx.behave(({ stage }) => (stage === 'rcpt' ? { code: 451, text: '4.7.1 later' } : undefined));
+  expect((await world.post('/example.test/contact', { message: 'Was waiting' })).status).toBe(200);
+  await expect.poll(async () => (await world.queue()).map(({ state }) => state)).toEqual(['deferred']);
+  const backup = join(await temporaryFolder(), 'postern.tar.gz');
+  expect((await runOperator(join(world.folder, 'admin.sock'), ['backup', backup, ...flags])).err).toBe('');
+  const database = world.daemon.snapshot().server.database.url.slice('sqlite:'.length);
+  await world.daemon.close();
+  world.mx.behave(() => undefined);
+  return { world, backup, serverFile: join(world.folder, 'server.yml'), database };
+}
+
+/** Takes away what the server had, as if this were another machine. */
+async function leaveHost({ world, serverFile, database }: Saved): Promise<void> {
+  const away = await temporaryFolder();
+  for (const [i, path] of [serverFile, join(world.folder, 'projects'), database].entries())
+    await rename(path, join(away, `${i}`));
+  for (const end of ['-wal', '-shm', '.lock']) await rm(`${database}${end}`, { force: true });
+}
+
+async function restore({ backup, serverFile }: Pick<Saved, 'backup' | 'serverFile'>, ...flags: readonly string[]) {
+  const terminal = testTerminal({ width: 300 });
+  try {
+    const code = await runCommand(terminal, ['restore', backup, '--config', serverFile, ...flags]);
+    return { code, out: terminal.out(), err: terminal.err() };
+  } catch (error) {
+    return { code: exitCodeOf(error), out: terminal.out(), err: messageOf(error) };
+  }
+}
+
+async function startOn({ serverFile }: Saved): Promise<Daemon> {
+  const log = createLog({ level: 'silent', format: 'json', redact_addresses: false });
+  const daemon = await startDaemon(serverFile, { log });
+  onTestFinished(() => daemon.close());
+  return daemon;
+}
+
+function operator({ world }: Saved, ...args: readonly string[]) {
+  return runOperator(join(world.folder, 'admin.sock'), args);
+}
+
+test('on another host: configuration, keys and queue are there, and what waited is sent once', async () => {
+  const certificates = await temporaryFolder();
+  const [cert, key] = ['cert.pem', 'key.pem'].map((name) => join(certificates, name));
+  await writeFile(String(cert), 'a certificate');
+  await writeFile(String(key), 'its key', { mode: 0o640 });
+  const saved = await savedServer({ server: { tls: { mode: 'off', files: { cert, key } } } });
+  const written = await readFile(saved.serverFile, 'utf8');
+  await leaveHost(saved);
+  await rename(String(key), `${key}.away`);
+  const { code, out, err } = await restore(saved);
+  expect([code, err]).toEqual([0, '']);
+  expect(out).toMatch(
+    /^Restored the backup of mail\.postern\.test from \S+Z \(Postern \S+\): \d+ rows to \S+ and 3 files/,
+  );
+  expect(out).toMatch(/In the queue: 1 delivery\. What has been delivered since \S+ is sent a second time/);
+  expect(await readFile(saved.serverFile, 'utf8')).toBe(written);
+  expect(await readFile(join(saved.world.folder, 'projects/site.yml'), 'utf8')).toBe(SITE);
+  expect(await readFile(String(key), 'utf8')).toBe('its key');
+  expect((await stat(String(key))).mode & 0o777).toBe(0o640);
+  expect((await stat(saved.database)).mode & 0o777).toBe(0o600);
+  expect((await readdir(dirname(saved.database))).filter((name) => name.includes('restore'))).toEqual([]);
+  await startOn(saved);
+  expect((await operator(saved, 'queue', 'retry', '--state', 'deferred')).code).toBe(0);
+  const mails = await saved.world.caught(1);
+  expect(mails.list()).toMatchObject([{ verdicts: { dkim: [{ result: 'pass' }] } }]);
+  await expect.poll(async () => (await saved.world.queue()).map(({ state }) => state)).toEqual(['delivered']);
+  expect(mails.list()).toHaveLength(1);
+});
+
+test('with --hold-queue nothing is sent before it is released', async () => {
+  const saved = await savedServer();
+  await leaveHost(saved);
+  const { code, out } = await restore(saved, '--hold-queue');
+  expect(code).toBe(0);
+  expect(out).toContain('Held in the queue: 1 delivery.');
+  await startOn(saved);
+  await operator(saved, 'queue', 'retry', '--state', 'deferred');
+  expect(await saved.world.queue()).toMatchObject([{ state: 'deferred', next_attempt_at: null }]);
+  expect(saved.world.mx.mails.list()).toHaveLength(0);
+  // As the command says.
+  expect((await operator(saved, 'queue', 'release', '--state', 'deferred')).code).toBe(0);
+  await saved.world.caught(1);
+});
+
+test('what is there is replaced only with --force, and stays beside', async () => {
+  const saved = await savedServer();
+  const refused = await restore(saved);
+  expect([refused.code, refused.err]).toEqual([
+    1,
+    `${saved.database} already exists. To replace it and keep the old beside the new, add --force; to leave the configuration as it is, add --database-only`,
+  ]);
+  await writeFile(saved.serverFile, `${await readFile(saved.serverFile, 'utf8')}# changed since\n`);
+  await writeFile(saved.database, 'damaged');
+  const { code, out } = await restore(saved, '--force');
+  expect([code, out]).toEqual([0, expect.stringContaining('*.before-restore-')]);
+  const asideOf = async (path: string) =>
+    (await readdir(dirname(path)))
+      .filter((name) => name.includes('.before-restore-'))
+      .map((name) => join(dirname(path), name));
+  expect(await readFile(String((await asideOf(saved.database))[0]), 'utf8')).toBe('damaged');
+  expect(await readFile(String((await asideOf(saved.serverFile))[0]), 'utf8')).toMatch(/# changed since\n$/);
+  expect(await readFile(saved.serverFile, 'utf8')).not.toContain('changed');
+  await startOn(saved);
+  expect(await saved.world.queue()).toHaveLength(1);
+});
+
+test('with --database-only the configuration stays as it is', async () => {
+  const saved = await savedServer();
+  const changed = `${await readFile(saved.serverFile, 'utf8')}# changed since\n`;
+  await writeFile(saved.serverFile, changed);
+  expect((await restore(saved, '--force', '--database-only')).code).toBe(0);
+  expect(await readFile(saved.serverFile, 'utf8')).toBe(changed);
+});
+
+test('an encrypted backup needs its passphrase, and tells nothing without', async () => {
+  const passphraseFile = join(await temporaryFolder(), 'passphrase');
+  await writeFile(passphraseFile, `${PASSPHRASE}\n`);
+  const saved = await savedServer({}, ['--passphrase-file', passphraseFile]);
+  expect((await readFile(saved.backup)).includes('server.yml')).toBe(false);
+  await leaveHost(saved);
+  expect(await restore(saved)).toMatchObject({ code: 2, err: expect.stringContaining('is encrypted') });
+  const wrong = `${passphraseFile}.wrong`;
+  await writeFile(wrong, 'tr0ub4dor');
+  const refused = await restore(saved, '--passphrase-file', wrong);
+  expect(refused).toMatchObject({ code: 1, err: expect.stringContaining('the passphrase is wrong') });
+  expect((await restore(saved, '--passphrase-file', passphraseFile)).code).toBe(0);
+  await startOn(saved);
+  expect(await saved.world.queue()).toHaveLength(1);
+});
+
+test('while a daemon runs, it is refused', async () => {
+  const saved = await savedServer();
+  await startOn(saved);
+  const { code, err } = await restore(saved, '--force');
+  expect([code, err]).toEqual([1, `A daemon is using ${saved.database}. Stop it first: systemctl stop postern`]);
+});
+
+test('what is damaged or no backup is refused, and changes nothing', async () => {
+  const saved = await savedServer();
+  await leaveHost(saved);
+  const folder = await temporaryFolder();
+  const { size } = await stat(saved.backup);
+  async function variant(name: string, change: (path: string) => Promise<unknown>): Promise<string> {
+    const path = join(folder, name);
+    await copyFile(saved.backup, path);
+    await change(path);
+    const { code, err } = await restore({ ...saved, backup: path }, '--force');
+    expect([name, code]).toEqual([name, 1]);
+    return err;
+  }
+  expect(await variant('truncated', (path) => truncate(path, size - 1000))).toContain('truncated is damaged: ');
+  expect(await variant('text', (path) => writeFile(path, 'a database it is not, nor an archive'))).toContain(
+    'is not a backup',
+  );
+  expect(await variant('short', (path) => truncate(path, 1))).toContain('is not a backup');
+  const swapped = await variant('swapped', (path) =>
+    repack(path, (unpacked) => writeFile(join(unpacked, 'config/projects/site.yml'), SITE.replace('owner@', 'other@'))),
+  );
+  expect(swapped).toContain('the checksum of config/projects/site.yml is wrong');
+  const outside = await variant('outside', (path) =>
+    repack(path, async (unpacked) => {
+      const manifest = await readFile(join(unpacked, 'manifest.json'), 'utf8');
+      await writeFile(
+        join(unpacked, 'manifest.json'),
+        manifest.replace('config/projects/site.yml', 'config/../../x.yml'),
+      );
+    }),
+  );
+  expect(outside).toContain('is not a backup');
+  expect(await readdir(dirname(saved.database))).toEqual(['postern.db.lock']);
+  expect(await readdir(saved.world.folder)).not.toContain('server.yml');
+});
+
+/** Packs the archive anew, its manifest first. */
+async function repack(path: string, change: (unpacked: string) => Promise<unknown>): Promise<void> {
+  const unpacked = await temporaryFolder();
+  const run = promisify(execFile);
+  await run('tar', ['-xzf', path, '-C', unpacked]);
+  await change(unpacked);
+  const { stdout } = await run('tar', ['-tzf', path]);
+  await run('tar', ['-czf', path, '-C', unpacked, ...stdout.trim().split('\n')]);
+}
+
+test('a backup of a newer version is refused in words', async () => {
+  const saved = await savedServer();
+  await leaveHost(saved);
+  const { createHash } = await import('node:crypto');
+  await repack(saved.backup, async (unpacked) => {
+    const path = join(unpacked, 'database/postern.db');
+    const before = await readFile(path);
+    const database = new Database(path);
+    database.exec(`insert into kysely_migration (name, timestamp) values ('9999-later', '2099-01-01')`);
+    database.close();
+    const after = await readFile(path);
+    const sum = (bytes: Buffer) => createHash('sha256').update(bytes).digest('hex');
+    const manifest = await readFile(join(unpacked, 'manifest.json'), 'utf8');
+    const fixed = manifest
+      .replace(sum(before), sum(after))
+      .replace(`"size": ${before.length}`, `"size": ${after.length}`);
+    await writeFile(join(unpacked, 'manifest.json'), fixed);
+  });
+  await mkdir(dirname(saved.database), { recursive: true });
+  expect(await restore(saved)).toMatchObject({
+    code: 78,
+    err: 'A newer version of Postern has made the backup (schema 9999-later): install that version first',
+  });
+  expect(await readdir(saved.world.folder)).not.toContain('server.yml');
+});
