@@ -52,11 +52,14 @@ export class AcmeError extends Error {
   readonly type: string;
   /** It asks us to wait as long, ms. */
   readonly waitMs: number;
+  /** The challenge by which the name could not be proved; undefined where something else failed. */
+  readonly challenge: ChallengeType | undefined;
 
-  constructor(message: string, { type = '', waitMs = 0 } = {}) {
+  constructor(message: string, { type = '', waitMs = 0, challenge }: Partial<Omit<AcmeError, keyof Error>> = {}) {
     super(message);
     this.type = type;
     this.waitMs = waitMs;
+    this.challenge = challenge;
   }
 }
 
@@ -137,7 +140,7 @@ export class AcmeClient {
     const made = await this.#post(newOrder, { identifiers: [{ type: 'dns', value: name }] });
     const orderUrl = headerOf(made, 'location');
     const order = read(orderSchema, made);
-    for (const authorization of order.authorizations) await this.#prove(authorization, type, publish);
+    for (const authorization of order.authorizations) await this.#prove(authorization, { name, type, publish });
     const { privateKey } = generateKeyPairSync('ec', { namedCurve: 'P-256' });
     await this.#post(order.finalize, { csr: certificateRequest(name, privateKey).toString('base64url') });
     const done = await this.#poll(orderUrl, orderSchema);
@@ -150,17 +153,20 @@ export class AcmeClient {
     return found;
   }
 
-  async #prove(authorizationUrl: string, type: ChallengeType, publish: Order['publish']): Promise<void> {
+  async #prove(authorizationUrl: string, { name, type, publish }: Order): Promise<void> {
     const { status, challenges } = read(authorizationSchema, await this.#post(authorizationUrl));
     if (status === 'valid') return;
     const challenge = challenges.find((one) => one.type === type);
-    if (challenge === undefined) throw new AcmeError(`It offers no ${type} challenge.`);
+    if (challenge === undefined) throw new AcmeError(`It offers no ${type} challenge.`, { challenge: type });
     if (!TOKEN.test(challenge.token)) throw new AcmeError('Its challenge has no proper token.');
     await publish(challenge.token, `${challenge.token}.${thumbprint(this.#key)}`);
     await this.#post(challenge.url, {});
     const after = await this.#poll(authorizationUrl, authorizationSchema);
     if (after.status === 'valid') return;
-    throw refusal(after.challenges.find(({ error }) => error !== undefined)?.error, `The proof is ${after.status}.`);
+    const error = after.challenges.find((one) => one.error !== undefined)?.error;
+    const { message, type: fault } = refusal(error, `The authorization is ${after.status}.`);
+    const text = `${type.toUpperCase()}: ${message.replace(/\.?$/, '.')} ${adviceOn(fault, type, name)}`.trim();
+    throw new AcmeError(text, { type: fault, challenge: type });
   }
 
   /** The resource once it is neither pending nor processing (§7.1.6). */
@@ -274,6 +280,24 @@ function jsonOrNothing(text: string): unknown {
 function refusal(said: z.output<typeof problem> | undefined, otherwise: string, waitMs = 0): AcmeError {
   const type = said?.type.startsWith(ERROR_TYPE) === true ? said.type.slice(ERROR_TYPE.length) : '';
   return new AcmeError(printable(said?.detail || otherwise), { type, waitMs });
+}
+
+/** What to do where the authority could not verify a name (§6.7). */
+function adviceOn(fault: string, type: ChallengeType, name: string): string {
+  const port = type === 'http-01' ? 80 : 443;
+  switch (fault) {
+    case 'dns':
+      return `Check the A and AAAA records of ${name}.`;
+    case 'connection':
+    case 'tls':
+    case 'incorrectResponse':
+    case 'unauthorized':
+      return `Every address of ${name}, IPv6 too, must lead to port ${port} of this server.`;
+    case 'caa':
+      return 'Name this authority in the CAA records of the domain, or remove them.';
+    default:
+      return '';
+  }
 }
 
 /** What a server wrote, for the log and the terminal. */

@@ -145,7 +145,9 @@ export async function keepAcmeCertificates(parts: AcmeCertificateParts): Promise
     let rows = await takeOver();
     const missing = wantedNames().filter((name) => !rows.some((row) => row.name === name));
     if (missing.length > 0) {
-      await store.write(missing.map((name) => insertCertificate({ name, directory, failures: 0, next_at: now })));
+      await store.write(
+        missing.map((name) => insertCertificate({ name, directory, failures: 0, next_at: now, not_before: 0 })),
+      );
       rows = await takeOver();
     }
     const recent = rows.filter(({ tried_at: at }) => at !== null && at > now - HOUR);
@@ -174,15 +176,15 @@ export async function keepAcmeCertificates(parts: AcmeCertificateParts): Promise
         const later = Math.round(now + LOOK_UP_MS * (1 + 0.2 * random()));
         return void (await store.write([skipCertificate({ ...mine, next_at: later })]));
       }
-      const found = await obtain(name, challengeFor(failures));
+      const found = await obtain(name, failures);
       await save(found, { name, validSince: (row.expires_at ?? 0) > now ? row.valid_since : null });
     } catch (error) {
       if (!(error instanceof AcmeError)) log.error('tls.certificate_fault', { name, ...errorFields(error) });
-      const wait = error instanceof AcmeError ? Math.min(error.waitMs, MAX_WAIT_MS) : 0;
-      const nextAt = Math.max(claim.next, now + wait);
+      const notBefore = clock.now() + (error instanceof AcmeError ? Math.min(error.waitMs, MAX_WAIT_MS) : 0);
+      const nextAt = Math.max(claim.next, notBefore);
       const reason = messageOf(error);
       log.warn('tls.certificate_failed', { name, directory, reason, failures: failures + 1, next: isoTime(nextAt) });
-      await store.write([failCertificate({ ...mine, reason, next_at: nextAt })]);
+      await store.write([failCertificate({ ...mine, reason, next_at: nextAt, not_before: notBefore })]);
     }
   }
 
@@ -202,7 +204,22 @@ export async function keepAcmeCertificates(parts: AcmeCertificateParts): Promise
     log.info('tls.certificate_obtained', { name, until: isoTime(until), renewal: isoTime(next_at) });
   }
 
-  async function obtain(name: string, type: ChallengeType): Promise<Certificate> {
+  /** At first by each challenge that this server can answer; after failures by one, so that limits of failures are kept. */
+  async function obtain(name: string, failures: number): Promise<Certificate> {
+    const [first, second] = challengesFor(failures);
+    try {
+      return await order(name, first);
+    } catch (error) {
+      if (second === undefined || !(error instanceof AcmeError) || error.challenge === undefined) throw error;
+      const reason = error.message;
+      return await order(name, second).catch((again: unknown) => {
+        if (!(again instanceof AcmeError)) throw again;
+        throw new AcmeError(`${reason} ${again.message}`, again);
+      });
+    }
+  }
+
+  async function order(name: string, type: ChallengeType): Promise<Certificate> {
     const { acme } = config().tls;
     const { directory, eab: external } = acme;
     const email = acme.email ?? config().server.operator;
@@ -222,7 +239,7 @@ export async function keepAcmeCertificates(parts: AcmeCertificateParts): Promise
         name,
         type,
         publish: async (token, response) =>
-          void (await store.write([insertChallenge({ token, response, created_at: clock.now() })])),
+          void (await store.write([insertChallenge({ token, name, response, created_at: clock.now() })])),
       });
     } catch (error) {
       // It will be made anew.
@@ -233,9 +250,17 @@ export async function keepAcmeCertificates(parts: AcmeCertificateParts): Promise
   }
 
   /** The authority comes to where we listen. */
-  function challengeFor(_failures: number): ChallengeType {
-    if (httpPlaces(config()).some(({ secure }) => !secure)) return 'http-01';
-    throw new AcmeError('The authority has to reach this server over HTTP: add "[::]:80" to server.http.listen.');
+  function challengesFor(failures: number): [ChallengeType, ChallengeType?] {
+    const places = httpPlaces(config());
+    const isPlain = places.some(({ secure }) => !secure);
+    const isSecure = places.some(({ secure }) => secure);
+    if (isPlain && isSecure) {
+      if (failures === 0) return ['http-01', 'tls-alpn-01'];
+      return [failures % 2 === 0 ? 'http-01' : 'tls-alpn-01'];
+    }
+    if (isPlain) return ['http-01'];
+    if (isSecure) return ['tls-alpn-01'];
+    throw new AcmeError('The authority has to reach this server: add "[::]:80" or "[::]:443" to server.http.listen.');
   }
 
   /** Whether to ask for a certificate of this name at all: those of policies are optional, and others may serve them. */

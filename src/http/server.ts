@@ -18,7 +18,7 @@ import { type Duplex, Readable } from 'node:stream';
 import Koa from 'koa';
 import type { Domains } from '../domains/domains.ts';
 import { clientBucket, type Limits, type Verdict } from '../accounts/rate-limits.ts';
-import { httpPlaces } from '../config/schema-server.ts';
+import { httpPlaces, tlsModeOf } from '../config/schema-server.ts';
 import { addressInRanges } from '../dns/networks.ts';
 import type { Challenges } from '../forms/challenges.ts';
 import { MIN_TLS, secureOptions, type CertificateKeeper } from '../lib/certificate.ts';
@@ -52,6 +52,7 @@ import {
 } from './forms/request.ts';
 import type { Metrics } from './metrics.ts';
 import { mountRoutes, refused, type TableParts } from './routes.ts';
+import { answerTlsChallenges } from './tls-challenge.ts';
 
 export interface HttpServerOptions extends SubmitParts, TableParts {
   readonly domains: Pick<Domains, 'status' | 'report' | 'check' | 'rotateKeys' | 'move'>;
@@ -196,6 +197,8 @@ export function createHttpServer(options: HttpServerOptions): HttpServer {
     const tls = { ...secureOptions(keeper), handshakeTimeout: deadlines.headers };
     const server = createSecureServer({ ...settings, ...tls }, listen);
     keeper.onRenewal((renewed) => server.setSecureContext({ ...renewed, minVersion: MIN_TLS }));
+    if (tlsModeOf(snapshot().server) === 'acme')
+      answerTlsChallenges(server, { ...options, helloMs: deadlines.headers });
     return server;
   }
 

@@ -1,6 +1,6 @@
 /** Certificates that the daemon obtains by ACME: one row for each host name, shared by the daemons on one database. */
 import { sql } from 'kysely';
-import { finder, insertInto, query, update } from './statement.ts';
+import { finder, insertInto, query, reader, update } from './statement.ts';
 import type { Store } from './store.ts';
 import type { AcmeAccountRow, CertificateRow } from './tables.ts';
 
@@ -13,7 +13,7 @@ export const insertCertificate = insertInto('certificates', sql`on conflict do n
 /** All names. */
 export function allCertificates(store: Store): Promise<CertificateStatus[]> {
   const status = ['name', 'directory', 'obtained_at', 'valid_since', 'expires_at'] as const;
-  const tries = ['failures', 'tried_at', 'next_at', 'reason'] as const;
+  const tries = ['failures', 'tried_at', 'next_at', 'not_before', 'reason'] as const;
   return store.read
     .selectFrom('certificates')
     .select([...status, ...tries])
@@ -40,7 +40,7 @@ export const claimCertificate = query<{
 );
 
 /** The statement that says why the try of a claim failed, and when the next one is. */
-export const failCertificate = update('certificates', ['reason', 'next_at'], ['name', 'tried_at']);
+export const failCertificate = update('certificates', ['reason', 'next_at', 'not_before'], ['name', 'tried_at']);
 
 /** The statement that takes a claim back: nothing was tried. */
 export const skipCertificate = update(
@@ -74,6 +74,16 @@ export const forgetCertificates = query<{ before: number }>(
 export const insertChallenge = insertInto('acme_challenges', sql`on conflict do nothing`);
 
 export const findChallenge = finder('acme_challenges', 'token');
+
+/** The newest for this name. */
+export async function findNamedChallenge(store: Store, name: string): Promise<{ response: string } | undefined> {
+  return (await newestChallenge(store, name))[0];
+}
+
+const newestChallenge = reader(
+  (name: string) => sql<{ response: string }>`select response from acme_challenges where name = ${name}
+    order by created_at desc limit 1`,
+);
 
 /** The statement that forgets what was asked for before. */
 export const forgetChallenges = query<{ before: number }>(

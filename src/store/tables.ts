@@ -478,7 +478,6 @@ export interface Tables {
     expires_at: number;
     created_at: number;
   };
-  /** Tokens of pages that were used. */
   /** The certificate of a host name, obtained by ACME or still to be. */
   certificates: {
     name: string;
@@ -497,6 +496,8 @@ export interface Tables {
     tried_at: number | null;
     /** When it is to be tried next. */
     next_at: number;
+    /** The authority wants no try before. */
+    not_before: number;
     /** Why the last try failed; null where it did not. */
     reason: string | null;
   };
@@ -511,12 +512,14 @@ export interface Tables {
     email: string | null;
     created_at: number;
   };
-  /** What an ACME server is to be answered that asks for a token over HTTP. */
+  /** What an ACME server is to be answered that asks for a token over HTTP, or for a name by TLS. */
   acme_challenges: {
     token: string;
+    name: string;
     response: string;
     created_at: number;
   };
+  /** Tokens of pages that were used. */
   used_tokens: {
     id: string;
     /** When nobody takes it any more. */

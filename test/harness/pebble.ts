@@ -9,6 +9,7 @@ import type { ZoneRecord } from '../../src/dev/dns-server.ts';
 import { answers, freePort, startChild, untilReady } from './child.ts';
 import { needPackage } from './debian.ts';
 import { startTestDns } from './dns.ts';
+import type { Ports } from './secured.ts';
 import { temporaryFolder } from './store.ts';
 
 export interface Pebble {
@@ -21,7 +22,7 @@ export interface Pebble {
 
 export interface PebbleOptions {
   /** Where it comes for proofs. */
-  readonly ports: { readonly plain: number; readonly secure: number };
+  readonly ports: Ports;
   /** What it finds in DNS. */
   readonly zone: readonly ZoneRecord[];
   /** `PEBBLE_…` */

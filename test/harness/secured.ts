@@ -17,23 +17,31 @@ export interface Secured {
   readonly clock: MovedClock;
 }
 
+/** For HTTP without TLS and with it. */
+export interface Ports {
+  readonly plain: number;
+  readonly secure: number;
+}
+
 export interface SecuredSettings extends WorldSettings {
   /** Of `tls.acme`. */
   readonly acme: { readonly directory: string } & Readonly<Record<string, unknown>>;
-  /** Where it listens, 0 for a free port. */
-  readonly ports?: { readonly plain: number; readonly secure: number };
+  readonly ports?: Ports;
+  /** Whether it listens without TLS, too; default: yes. */
+  readonly plain?: boolean;
 }
 
-export async function startSecured({ acme, ports, ...more }: SecuredSettings): Promise<Secured> {
+export async function startSecured({ acme, plain: isPlain = true, ...more }: SecuredSettings): Promise<Secured> {
   const clock = movedClock();
-  const { plain, secure } = ports ?? { plain: await freePort(), secure: await freePort() };
+  const { plain, secure } = more.ports ?? { plain: await freePort(), secure: await freePort() };
+  const listen = [`https://127.0.0.1:${secure}`, ...(isPlain ? [`127.0.0.1:${plain}`] : [])];
   const world = await startTestWorld({
     ...more,
     parts: { clock, ...more.parts },
     server: {
       ...more.server,
       tls: { mode: 'acme', acme, ...more.server?.['tls'] },
-      server: { http: { listen: [`127.0.0.1:${plain}`, `https://127.0.0.1:${secure}`] }, ...more.server?.['server'] },
+      server: { http: { listen }, ...more.server?.['server'] },
     },
   });
   return { world, port: secure, plainPort: plain, clock };

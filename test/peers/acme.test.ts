@@ -9,7 +9,7 @@ import { connect, type ConnectionOptions } from 'node:tls';
 import { afterEach, expect, test } from 'vitest';
 import { freePort } from '../harness/child.ts';
 import { startPebble, type Pebble, type PebbleOptions } from '../harness/pebble.ts';
-import { HOSTNAME, settled, shownAt, startSecured, statesOf, type Secured } from '../harness/secured.ts';
+import { HOSTNAME, settled, shownAt, startSecured, statesOf, type Ports, type Secured } from '../harness/secured.ts';
 
 const HOUR = 3_600_000;
 const DAY = 24 * HOUR;
@@ -24,19 +24,22 @@ interface Certified extends Secured {
 
 interface Settings extends Pick<PebbleOptions, 'env' | 'accounts' | 'lie'> {
   readonly acme?: object;
-  /** Whether Pebble comes to where nobody listens. */
-  readonly unreachable?: boolean;
+  /** To which of our ports Pebble cannot connect. */
+  readonly blocked?: readonly (keyof Ports)[];
+  readonly plain?: boolean;
 }
 
-async function start({ acme = {}, unreachable = false, ...options }: Settings = {}): Promise<Certified> {
+async function start({ acme = {}, blocked = [], plain, ...options }: Settings = {}): Promise<Certified> {
   const ports = { plain: await freePort(), secure: await freePort() };
+  const elsewhere = await freePort();
   const pebble = await startPebble({
     ...options,
-    ports: unreachable ? { plain: await freePort(), secure: await freePort() } : ports,
+    ports: { ...ports, ...Object.fromEntries(blocked.map((port) => [port, elsewhere])) },
     zone: [HOSTNAME, OTHER].map((name) => ({ name, type: 'A', value: '127.0.0.1' })),
   });
   const secured = await startSecured({
     ports,
+    ...(plain === undefined ? {} : { plain }),
     acme: { directory: pebble.directory, ca: pebble.ca, ...acme },
     server: { limits: { smtp: { connections: 1000, per_address: 1000 } } },
   });
@@ -137,8 +140,12 @@ async function obtained(secured: Secured): Promise<void> {
 
 const issuer = async (port: number) => (await shownAt(port)).issuer.CN;
 
-test('obtained for each name, renewed and swapped under load, with no failed handshake', async () => {
-  const secured = await start({ acme: { names: [OTHER], eab: EAB }, accounts: { [EAB.key_id]: EAB.hmac_key } });
+test.each([
+  ['HTTP-01', true],
+  ['TLS-ALPN-01', false],
+])('by %s: obtained, renewed and swapped under load, with no failed handshake', async (_challenge, plain) => {
+  const accounts = { [EAB.key_id]: EAB.hmac_key };
+  const secured = await start({ acme: { names: [OTHER], eab: EAB }, accounts, plain });
   const { clock, pebble } = secured;
   await obtained(secured);
   const load = startLoad(secured, await pebble.root());
@@ -166,14 +173,18 @@ test('obtained for each name, renewed and swapped under load, with no failed han
 test.each<[string, Record<string, string>]>([
   ['rejects good nonces', { PEBBLE_WFE_NONCEREJECT: '30' }],
   ['is slow with its visits', { PEBBLE_VA_NOSLEEP: '0', PEBBLE_VA_SLEEPTIME: '3' }],
-])('an authority that %s is borne with', async (_what, env) => {
+])('an authority that %s: a certificate all the same', async (_what, env) => {
   const secured = await start({ env });
   await obtained(secured);
   expect(await issuer(secured.port)).toMatch(/^Pebble Intermediate/);
 });
 
 test.each<[string, Settings, RegExp]>([
-  ['cannot reach this server', { unreachable: true }, /connection refused/i],
+  [
+    'cannot reach this server',
+    { blocked: ['plain', 'secure'] },
+    /HTTP-01: .*connection refused.* port 80 .* TLS-ALPN-01: .* port 443 /,
+  ],
   ['rejects every nonce', { env: { PEBBLE_WFE_NONCEREJECT: '100' } }, /nonce/],
   ['knows other accounts only', { accounts: { [EAB.key_id]: EAB.hmac_key } }, /Set tls\.acme\.eab/],
 ])('an authority that %s: the reason, and no storm', async (_what, settings, reason) => {
@@ -184,6 +195,12 @@ test.each<[string, Settings, RegExp]>([
   const next = state?.failure?.next;
   for (let i = 0; i < 3; i++) await secured.clock.later(1000);
   expect(await statesOf(secured)).toMatchObject([{ failure: { next } }]);
+});
+
+test('TLS-ALPN-01 proves the name where the authority cannot come by port 80', async () => {
+  const secured = await start({ blocked: ['plain'] });
+  await obtained(secured);
+  expect(await issuer(secured.port)).toMatch(/^Pebble Intermediate/);
 });
 
 /** Answers with the first certificate for ever. */
