@@ -136,6 +136,14 @@ const database = z.strictObject({
 
 const dns = z.strictObject({
   servers: listOf(is.dnsServer, 'DNS resolvers. If empty, those of the system.').meta({ restart: true }),
+  validating: z
+    .union([z.boolean(), z.literal('auto')], 'expected auto, true or false')
+    .default('auto')
+    .meta({
+      description:
+        'Whether the resolvers check DNSSEC, which DANE needs. auto: believe a resolver on this machine that says so. true: believe all that are named. false: do not use DANE.',
+      restart: true,
+    }),
   recheck: is.duration.prefault('6h').describe('How often the DNS records of each domain are checked.'),
   grace: is.duration
     .prefault('72h')

@@ -47,7 +47,7 @@ const attempt = z.object({
   tls_policy: z
     .string()
     .nullable()
-    .describe('The policy of the recipient’s domain that applied: `mta-sts enforce` or `mta-sts testing`.'),
+    .describe('The policy of the recipient’s domain that applied: `dane`, `mta-sts enforce` or `mta-sts testing`.'),
   tls_result: z
     .string()
     .nullable()

@@ -32,6 +32,7 @@ import { loopbackSmtp, openMtaSts, openWebhookHttp } from './delivery.ts';
 import { openDirectory, openSmtp } from './smtp.ts';
 import { createHttpDoor, createPolicyFetch, type HttpDoor } from '../dns/guarded-fetch.ts';
 import { refusesMail } from '../dns/mx.ts';
+import { createDnssec } from '../dns/dnssec.ts';
 import { createResolver, type Resolver } from '../dns/resolver.ts';
 import { createDoctor } from '../doctor/doctor.ts';
 import { createEventCounts, forgetOldEvents } from '../events/counts.ts';
@@ -168,7 +169,8 @@ async function start(
     return snapshot().server;
   }
   const resolver = parts.resolver ?? createResolver({ servers: server.dns.servers, log });
-  const core = { store, clock, log, config, snapshot, resolver, random, wake };
+  const dnssec = parts.resolver === undefined ? createDnssec({ ...server.dns, clock }) : undefined;
+  const core = { store, clock, log, config, snapshot, resolver, dnssec, random, wake };
 
   // Wire.
   function letter(mail: SystemMail): Statement[] {

@@ -3,6 +3,7 @@ import { workerData, type MessagePort } from 'node:worker_threads';
 import type { ServerConfig } from '../config/schema.ts';
 import { startDelivery, BEAT_MS, type FromDelivery, type ToDelivery } from './delivery.ts';
 import { createDeliveryMetrics } from './delivery-metrics.ts';
+import { createDnssec } from '../dns/dnssec.ts';
 import { createResolver } from '../dns/resolver.ts';
 import { systemClock } from '../lib/clock.ts';
 import { compactHeap } from '../lib/gc.ts';
@@ -16,7 +17,18 @@ const log = createLog(server.log);
 const metrics = createDeliveryMetrics();
 const store = watchFailures(connectStore(handle), metrics.databaseFailed);
 const resolver = createResolver({ servers: server.dns.servers, log });
-const parts = { store, clock: systemClock, log, resolver, random: Math.random, server, env: process.env, metrics };
+const dnssec = createDnssec({ ...server.dns, clock: systemClock });
+const parts = {
+  store,
+  clock: systemClock,
+  log,
+  resolver,
+  dnssec,
+  random: Math.random,
+  server,
+  env: process.env,
+  metrics,
+};
 const delivery = await startDelivery(parts);
 
 port.on('message', (message: ToDelivery) => {

@@ -10,6 +10,7 @@ import { createKeyring } from '../domains/dkim-keys.ts';
 import { createRevisions, type RevisionOf } from '../accounts/projects.ts';
 import type { ServerConfig } from '../config/schema.ts';
 import { machineSecrets } from '../config/secrets.ts';
+import type { Dnssec } from '../dns/dnssec.ts';
 import type { Resolver } from '../dns/resolver.ts';
 import { createFormSource } from '../forms/form-mail.ts';
 import { OWNER_LINKS } from '../forms/owner-links.ts';
@@ -52,6 +53,8 @@ export interface DeliveryParts {
   readonly clock: Clock;
   readonly log: AdjustableLog;
   readonly resolver: Resolver;
+  /** Without it no host has DANE. */
+  readonly dnssec?: Dnssec | undefined;
   readonly random: Random;
   /** What is in force at the start. */
   readonly server: ServerConfig;
@@ -91,7 +94,7 @@ const STUCK_MS = 30_000;
 
 /** Starts to deliver what is queued. */
 export async function startDelivery(parts: DeliveryParts): Promise<Delivery> {
-  const { store, clock, log, resolver, random, metrics } = parts;
+  const { store, clock, log, resolver, dnssec, random, metrics } = parts;
   let { server } = parts;
   let listening: Listening | undefined;
   function config(): ServerConfig {
@@ -109,6 +112,7 @@ export async function startDelivery(parts: DeliveryParts): Promise<Delivery> {
     random,
     ownAddresses: (ip) => config().server.public_ips.includes(ip),
     mtaSts: openMtaSts({ store, clock, log, resolver, config }),
+    dnssec,
     loopback: loopbackSmtp({ store, config, place: () => listening?.smtp }),
     onTransaction: metrics.transaction,
   });

@@ -18,6 +18,11 @@ export interface ResolverOptions {
   readonly log?: Log;
 }
 
+/** Whom to ask: those that are configured, else the system's. */
+export function configuredServers(servers: readonly string[]): readonly string[] {
+  return servers.length > 0 ? servers : new dns.Resolver().getServers();
+}
+
 interface Found<T> {
   readonly record: T;
   readonly ttl?: number;
@@ -36,7 +41,7 @@ export function createResolver(options: ResolverOptions): Resolver {
     return client;
   }
 
-  async function ask<T>(what: string, query: (client: dns.Resolver) => Promise<Found<T>[]>): Promise<Timed<T>> {
+  async function ask<T>(what: string, query: (client: dns.Resolver) => Promise<Found<T>[]>): Promise<Timed<Answer<T>>> {
     try {
       const found = await withDeadline(timeoutMs, what, query(connected()));
       if (found.length === 0) return { answer: { kind: 'nodata' }, ms: NEGATIVE_MS };
@@ -116,7 +121,8 @@ function failure(error: unknown, what: string): Exclude<Answer<never>, { kind: '
   return { kind: 'failed', reason: `${what}: ${words ?? messageOf(error)}` };
 }
 
-function hostName(name: string): string {
+/** As names are compared: lower case, no trailing dot. */
+export function hostName(name: string): string {
   return name.toLowerCase().replace(/\.$/, '');
 }
 
@@ -181,13 +187,14 @@ export function silenceOf(answer: Answer<unknown>): string | undefined {
 // failures not at all. Equal questions that are asked at the same time are asked once.
 
 /** An answer, and for how long it is remembered. */
-interface Timed<T> {
-  readonly answer: Answer<T>;
+interface Timed<A> {
+  readonly answer: A;
   readonly ms: number;
 }
 
 /** Answers a name from memory, unless `past` asks DNS anew; either way the answer is remembered. */
-type Ask<T> = (name: string, past: boolean) => Promise<Answer<T>>;
+type Remembered<A> = (name: string, past: boolean) => Promise<A>;
+type Ask<T> = Remembered<Answer<T>>;
 
 const POSITIVE_MS = 5 * 60e3;
 const NEGATIVE_MS = 60e3;
@@ -195,11 +202,12 @@ const MAX_ENTRIES = 1000;
 /** Nobody's mail needs more records than this: what is that large is not worth the memory. */
 const MAX_RECORDS = 50;
 
-function remember<T>(clock: Clock, ask: (name: string) => Promise<Timed<T>>): Ask<T> {
-  const kept = new Recent<{ answer: Answer<T>; until: number }>(MAX_ENTRIES);
-  const pending = new Map<string, Promise<Answer<T>>>();
+/** Puts such a memory in front of `ask`. */
+export function remember<A>(clock: Clock, ask: (name: string) => Promise<Timed<A>>): Remembered<A> {
+  const kept = new Recent<{ answer: A; until: number }>(MAX_ENTRIES);
+  const pending = new Map<string, Promise<A>>();
 
-  async function askAndKeep(name: string): Promise<Answer<T>> {
+  async function askAndKeep(name: string): Promise<A> {
     try {
       const { answer, ms } = await ask(name);
       if (ms > 0) kept.set(name, { answer, until: clock.monotonic() + ms });

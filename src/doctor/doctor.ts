@@ -19,6 +19,7 @@ import {
   checkDaemon,
   checkDatabase,
   checkDisk,
+  checkDnssec,
   checkDomains,
   checkProxies,
   checkQueue,
@@ -87,6 +88,7 @@ export function createDoctor(machine: DoctorParts): Doctor {
       port_25: () => checkPort25({ resolver, clock, config }, port25),
       block_list: () => checkBlocklists(host, [...new Set([...config.alerts.dnsbl, ...dnsbl])]),
       resolver: () => checkResolver({ ...machine, resolver }),
+      dnssec: () => checkDnssec(machine),
       certificate: async () =>
         tlsModeOf(config) === 'acme'
           ? (machine.certificate?.states() ?? []).map((state) => checkObtained(state, clock))

@@ -3,6 +3,7 @@ import { statfs } from 'node:fs/promises';
 import { dirname } from 'node:path';
 import { checkServer } from '../config/checks.ts';
 import type { Snapshot } from '../config/snapshot.ts';
+import type { Dnssec } from '../dns/dnssec.ts';
 import type { Resolver } from '../dns/resolver.ts';
 import { isoTime, type Clock } from '../lib/clock.ts';
 import { messageOf } from '../lib/errors.ts';
@@ -18,6 +19,8 @@ export interface Machine {
   readonly store: Store;
   readonly clock: Clock;
   readonly resolver: Resolver;
+  /** Undefined where name servers are not asked. */
+  readonly dnssec?: Dnssec | undefined;
   readonly snapshot: () => Snapshot;
   /** What keeps the queue from moving, in words; undefined while it moves. */
   readonly queueProblem: () => string | undefined;
@@ -118,6 +121,16 @@ export async function checkResolver({ resolver, snapshot }: Machine): Promise<Re
   if (answer.kind !== 'failed') return { status: 'ok', found: `${where} answers` };
   const advice = 'Nothing is delivered or verified without DNS: name resolvers that answer in dns.servers.';
   return { status: 'failed', found: `${where}: ${answer.reason}`, advice };
+}
+
+/** Whether DNSSEC is believed, and so DANE obeyed. Mail leaves without it as well. */
+export async function checkDnssec({ dnssec, snapshot }: Machine): Promise<Results> {
+  if (dnssec === undefined) return [];
+  const objection = await dnssec.objection();
+  if (objection === undefined) return { status: 'ok', found: 'the resolver checks DNSSEC: DANE is used' };
+  if (snapshot().server.dns.validating !== true) return { status: 'ok', found: `DANE is not used: ${objection}` };
+  const advice = 'Correct the resolver, or set dns.validating to auto.';
+  return { status: 'failed', found: `dns.validating is true, but ${objection}`, advice };
 }
 
 /** Those whose records have broken. */

@@ -67,6 +67,7 @@ async function attempt(destination: string, out: WayOut, target: string | undefi
       pressed: () => false,
       monotonic: () => out.clock.monotonic(),
       brokenTls: new Set(),
+      anchors: new Map(),
       onWire: () => undefined,
     },
   );

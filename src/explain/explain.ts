@@ -13,7 +13,7 @@ export type Explain = (what: string) => Promise<Explanation | undefined>;
 export function createExplain(given: ExplainParts): Explain {
   return async (what) => {
     // As DNS stands now, not as it was remembered.
-    const parts = { ...given, resolver: given.resolver.fresh() };
+    const parts = { ...given, resolver: given.resolver.fresh(), dnssec: given.dnssec?.fresh() };
     const snapshot = parts.snapshot();
     const { server, domains, unavailable } = snapshot;
     const id = parseFormId(what);

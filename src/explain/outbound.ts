@@ -1,4 +1,5 @@
 /** What becomes of mail to an address elsewhere: whether it may be sent, whether it is sent now, to which hosts, and how it went. */
+import { tlsaText, type HostTlsa } from '../dns/tlsa.ts';
 import { parseAddress } from '../lib/addresses.ts';
 import { isoTime } from '../lib/clock.ts';
 import { isRelayed } from '../queue/relay.ts';
@@ -33,6 +34,7 @@ export async function outboundSteps(address: string, mail: Mail | undefined, par
     ownAddresses: (ip) => parts.snapshot().server.server.public_ips.includes(ip),
     random: parts.random,
     mtaSts: parts.mtaSts,
+    dnssec: parts.dnssec,
     loopback: parts.loopback,
   });
   const steps = [
@@ -136,9 +138,16 @@ function routeStep(destination: string, route: Route, { snapshot }: ExplainParts
 }
 
 function tlsStep(nextHop: NextHop, attempts: readonly RecentAttempt[]): Step {
-  const { required, verified } = tlsPolicy(nextHop);
   const last = attempts.find(({ outcome, host }) => outcome === 'delivered' && host !== null);
   const seen = last === undefined ? 'nothing was delivered there lately' : `last seen: ${last.tls ?? 'clear text'}`;
+  const dane = nextHop.hosts.flatMap(({ name, tlsa }) => (tlsa === undefined ? [] : [{ name, ...tlsa }]));
+  if (dane.length > 0) {
+    const others = nextHop.hosts.filter(({ tlsa }) => tlsa === undefined).map(({ name }) => name);
+    const rest = others.length === 0 ? '' : `; no such record: ${others.join(', ')}`;
+    const isAny = dane.every(({ records }) => records.length === 0);
+    const whose = isAny ? 'with any certificate' : 'with the certificate that DNSSEC names';
+    return passes('tls', `TLS is required, ${whose} (${seen})`, `DANE: ${dane.map(daneText).join('; ')}${rest}`);
+  }
   const mtaSts = nextHop.mtaSts;
   if (mtaSts !== undefined) {
     const hosts = mtaSts.mx.join(', ');
@@ -155,6 +164,7 @@ function tlsStep(nextHop: NextHop, attempts: readonly RecentAttempt[]): Step {
         );
   }
   const { security } = nextHop.relay ?? {};
+  const { required, verified } = tlsPolicy(nextHop, nextHop.hosts[0]?.name ?? '');
   const wanted = required
     ? `TLS is required${verified ? ', with a certificate that is the host’s' : ''}`
     : security === 'off'
@@ -169,6 +179,11 @@ function tlsStep(nextHop: NextHop, attempts: readonly RecentAttempt[]): Step {
         ? 'RFC 7435: no policy asks for more'
         : `delivery.relay: TLS is ${security}`,
   );
+}
+
+function daneText({ name, base, records }: HostTlsa & { readonly name: string }): string {
+  const at = base === name ? name : `${name} (${base})`;
+  return `${at}: ${records.length === 0 ? 'no TLSA record that can be used' : records.map(tlsaText).join(', ')}`;
 }
 
 /** To the address itself; where there are none, to others of its destination. */

@@ -3,6 +3,7 @@ import type { Domains } from '../domains/domains.ts';
 import type { KeysOf } from '../mail/dkim.ts';
 import type { RevisionOf } from '../accounts/projects.ts';
 import type { Snapshot } from '../config/snapshot.ts';
+import type { Dnssec } from '../dns/dnssec.ts';
 import type { Resolver } from '../dns/resolver.ts';
 import type { Clock } from '../lib/clock.ts';
 import type { Random } from '../queue/transport.ts';
@@ -51,6 +52,8 @@ export interface ExplainParts {
   readonly resolver: Resolver;
   readonly random: Random;
   readonly mtaSts: Pick<MtaSts, 'policyOf'>;
+  /** Without it no host has DANE. */
+  readonly dnssec: Dnssec | undefined;
   /** For mail to domains that come here. */
   readonly loopback: LoopbackSmtp;
   readonly domains: Pick<Domains, 'report'>;

@@ -118,9 +118,11 @@ export interface AppliedPolicy {
 
 export type PolicyName = 'dane' | 'mta-sts enforce' | 'mta-sts testing';
 
-/** In the words of RFC 8460 §4.3. */
+/** In the words of RFC 8460 §4.3. `tlsa-invalid`: no TLSA record fits the certificate, or none can be used at all. */
 export type TlsResult =
   | 'success'
+  | 'tlsa-invalid'
+  | 'dnssec-invalid'
   | 'starttls-not-supported'
   | 'certificate-host-mismatch'
   | 'certificate-expired'

@@ -13,7 +13,10 @@ import { MxPool } from './mx-pool.ts';
 import { findRoute, routeRule, type NextHop, type Route, type RouteOptions } from './route.ts';
 import { TIMEOUTS, type Timeouts } from './wire.ts';
 
-export interface SmtpClientOptions extends Pick<RouteOptions, 'resolver' | 'random' | 'mtaSts' | 'loopback'> {
+export interface SmtpClientOptions extends Pick<
+  RouteOptions,
+  'resolver' | 'random' | 'mtaSts' | 'dnssec' | 'loopback'
+> {
   readonly config: () => ServerConfig;
   readonly clock: Clock;
   readonly log: Log;

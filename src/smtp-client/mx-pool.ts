@@ -23,6 +23,7 @@ const MAX_RETURNS = 3;
 export class MxPool implements Claimant {
   readonly options: MxPoolOptions;
   readonly brokenTls = new Set<string>();
+  readonly anchors = new Map<string, readonly string[]>();
   readonly connections = new Set<Connection>();
   nextHop: NextHop;
   /** How many connections it is good for. */
@@ -380,6 +381,7 @@ class Connection {
         monotonic: () => clock.monotonic(),
         ca,
         brokenTls: pool.brokenTls,
+        anchors: pool.anchors,
         onWire: (wire) => {
           this.#wire = wire;
           if (this.#cut) wire.close();

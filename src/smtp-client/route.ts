@@ -3,25 +3,36 @@
  * we, our own SMTP port, which knows what becomes of it. What shares its hosts shares connections and their limits: that is
  * a `pool`, whatever domain names lead there.
  */
+import { createHash } from 'node:crypto';
 import { isIP } from 'node:net';
 import type { ServerConfig } from '../config/schema.ts';
+import type { Dnssec } from '../dns/dnssec.ts';
 import { namesHost, type MtaStsPolicy } from '../dns/mta-sts.ts';
 import { findMailHosts, type MailHost } from '../dns/mx.ts';
 import { addressInRanges } from '../dns/networks.ts';
 import type { Resolver } from '../dns/resolver.ts';
+import { findDaneHosts, tlsaText, type DaneHosts, type HostTlsa } from '../dns/tlsa.ts';
 import { parseListenAddress, type ListenAddress } from '../lib/sockets.ts';
 import type { AppliedPolicy, Random } from '../queue/transport.ts';
 import type { MtaSts } from './mta-sts.ts';
 import { readRelay, relayTls, type Relay, type RelayTls } from './relay.ts';
 
+/** A host that takes mail. */
+export interface NextHopHost extends Pick<MailHost, 'name' | 'addresses'> {
+  /** What it proves itself with by DNSSEC (RFC 7672); then no other policy applies there. */
+  readonly tlsa?: HostTlsa | undefined;
+}
+
 export interface NextHop {
   /** Equal for destinations with the same hosts and port. */
   readonly pool: string;
   /** In the order in which to try them. */
-  readonly hosts: readonly Pick<MailHost, 'name' | 'addresses'>[];
+  readonly hosts: readonly NextHopHost[];
   readonly port: number;
   /** `implicit`: TLS from the first byte. `opportunistic`: STARTTLS where it is offered and works. */
   readonly tls: 'opportunistic' | 'implicit';
+  /** Whose mail it is, where it was found by MX records that DNSSEC proves: a name that certificates may be for. */
+  readonly provenDomain?: string | undefined;
   /** What the recipients' domain demands (RFC 8461). */
   readonly mtaSts?: Pick<MtaStsPolicy, 'mode' | 'mx'> | undefined;
   /** For the smarthost alone: what TLS to it must be like. */
@@ -41,8 +52,10 @@ export interface RouteOptions {
   /** Whether connecting to this address and the delivery port would reach ourselves. */
   readonly ownAddresses: (ip: string) => boolean;
   readonly random: Random;
-  /** Without it no domain has a policy. */
+  /** Without it no domain has an MTA-STS policy. */
   readonly mtaSts?: Pick<MtaSts, 'policyOf'> | undefined;
+  /** Without it no host has DANE. */
+  readonly dnssec?: Dnssec | undefined;
   /** Without it mail for a domain whose mail hosts are we goes nowhere. */
   readonly loopback?: LoopbackSmtp | undefined;
 }
@@ -82,14 +95,19 @@ export async function findRoute(destination: string, options: RouteOptions): Pro
   const rule = routeRule(destination, config);
   if (rule.by === 'routes') return fixedRoute({ ...parseListenAddress(rule.value), tls: 'opportunistic' }, resolver);
   if (rule.by === 'relay') return fixedRoute({ ...rule.relay, relay: await relayTls(rule.relay) }, resolver);
-  const known = await options.mtaSts?.policyOf(destination);
+  const [known, dane] = await Promise.all([
+    options.mtaSts?.policyOf(destination),
+    options.dnssec === undefined ? ({ kind: 'insecure' } as const) : findDaneHosts(destination, port, options.dnssec),
+  ]);
+  if (dane.kind === 'failed') return { kind: 'temporary', reply: `451 4.4.3 ${dane.reason}` };
   const mtaSts = known?.mode === 'none' ? undefined : known;
   const { hostname } = config.server;
   const found = await findMailHosts(destination, {
     ...options,
+    resolver: provenMx(resolver, dane),
     hostname,
     allowPrivate,
-    mayTake: (host) => mtaSts?.mode !== 'enforce' || namesHost(mtaSts, host),
+    mayTake: (host) => mayTake(host, dane, mtaSts),
   });
   switch (found.kind) {
     case 'permanent':
@@ -98,17 +116,54 @@ export async function findRoute(destination: string, options: RouteOptions): Pro
       return { kind: 'permanent', reply: `${found.status} ${found.code} ${found.reason}` };
     case 'temporary':
       return { kind: 'temporary', reply: `451 4.4.3 ${found.reason}` };
-    case 'forbidden': {
-      const hosts = found.hosts.join(', ');
-      const reply = `451 4.7.5 MTA-STS of ${destination} names none of its mail hosts (${hosts})`;
-      const policy = { name: 'mta-sts enforce', result: 'validation-failure' } as const;
-      return { kind: 'temporary', reply, policy };
-    }
+    case 'forbidden':
+      return forbidden(destination, found.hosts, dane);
     case 'hosts': {
-      const pool = `${poolName(await namesOfHosts(destination, resolver), mtaSts)}:${port}`;
-      return { kind: 'nextHop', nextHop: { pool, hosts: found.hosts, port, tls: 'opportunistic', mtaSts } };
+      const names = await namesOfHosts(destination, provenMx(resolver, dane));
+      const hosts = found.hosts.map((host) => ({ ...host, tlsa: tlsaOf(host.name, dane) }));
+      const pool = `${poolName(names, mtaSts)}${danePart(destination, names, dane)}:${port}`;
+      const provenDomain = dane.kind === 'secure' ? destination : undefined;
+      return { kind: 'nextHop', nextHop: { pool, hosts, port, tls: 'opportunistic', mtaSts, provenDomain } };
     }
   }
+}
+
+type DaneState = Exclude<DaneHosts, { kind: 'failed' }>;
+
+/** The hosts whose records were looked at, and no others that another answer may name. */
+function provenMx(resolver: Resolver, dane: DaneState): Resolver {
+  if (dane.kind === 'insecure' || dane.mx.length === 0) return resolver;
+  return { ...resolver, mx: () => Promise.resolve({ kind: 'found', records: dane.mx }) };
+}
+
+/** DANE goes first (RFC 8461 §2): MTA-STS says who else may take mail. */
+function mayTake(host: string, dane: DaneState, mtaSts: NextHop['mtaSts']): boolean {
+  const answer = dane.kind === 'insecure' ? ({ kind: 'none' } as const) : dane.hosts.get(host);
+  switch (answer?.kind) {
+    case 'found':
+      return true;
+    case 'none':
+      return mtaSts?.mode !== 'enforce' || namesHost(mtaSts, host);
+    case 'failed':
+    case undefined:
+      return false;
+  }
+}
+
+function forbidden(destination: string, hosts: readonly string[], dane: DaneState): Route {
+  const answers = dane.kind === 'insecure' ? [] : hosts.map((host) => dane.hosts.get(host));
+  const failed = answers.find((answer) => answer?.kind === 'failed');
+  if (failed?.kind === 'failed') {
+    const policy = { name: 'dane', result: 'dnssec-invalid' } as const;
+    return { kind: 'temporary', reply: `451 4.7.5 DANE of ${destination} cannot be checked: ${failed.reason}`, policy };
+  }
+  const reply = `451 4.7.5 MTA-STS of ${destination} names none of its mail hosts (${hosts.join(', ')})`;
+  return { kind: 'temporary', reply, policy: { name: 'mta-sts enforce', result: 'validation-failure' } };
+}
+
+function tlsaOf(host: string, dane: DaneState): HostTlsa | undefined {
+  const answer = dane.kind === 'insecure' ? undefined : dane.hosts.get(host);
+  return answer?.kind === 'found' ? answer.tlsa : undefined;
 }
 
 /** Not where a proxy stands before it there, as whom we cannot speak. */
@@ -132,6 +187,19 @@ function poolName(hosts: readonly string[], policy: NextHop['mtaSts']): string {
   return `${hosts.join(',')}:${policy.mode}:${hosts.filter((host) => namesHost(policy, host)).join(',')}`;
 }
 
+/** Sessions are shared where the hosts prove themselves alike; certificates of authorities may be for the domain itself. */
+function danePart(destination: string, names: readonly string[], dane: DaneState): string {
+  const all = names.flatMap((name) => {
+    const tlsa = tlsaOf(name, dane);
+    return tlsa === undefined ? [] : [{ name, ...tlsa }];
+  });
+  if (all.length === 0) return '';
+  const hash = createHash('sha256');
+  for (const { name, base, records } of all) hash.update([name, base, ...records.map(tlsaText).sort(), ''].join('\n'));
+  const hasAuthority = all.some(({ records }) => records.some(({ usage }) => usage === 2));
+  return `:dane:${hash.digest('hex').slice(0, 16)}${hasAuthority ? `:${destination}` : ''}`;
+}
+
 type Fixed = Pick<NextHop, 'port' | 'tls' | 'relay' | 'credentials' | 'mark'> & { readonly host: string };
 
 /** The operator named the host: private networks are fine, and a name that DNS does not know is a mistake to correct, not a bounce. */
@@ -153,13 +221,17 @@ async function fixedRoute({ host, ...fixed }: Fixed, resolver: Resolver): Promis
   return { kind: 'temporary', reply: `451 4.4.3 ${reason}` };
 }
 
-/** What TLS to a next hop must be like. To an MX any certificate is better than none (RFC 7435 §3), unless a policy demands more. */
-export function tlsPolicy({ relay, mtaSts }: Pick<NextHop, 'relay' | 'mtaSts'>): {
+/** What TLS to a host must be like. To an MX any certificate is better than none (RFC 7435 §3), unless a policy demands more. */
+export function tlsPolicy(
+  { relay, mtaSts, hosts }: Pick<NextHop, 'relay' | 'mtaSts' | 'hosts'>,
+  host: string,
+): {
   /** Nothing is said in clear text beyond EHLO. */
   readonly required: boolean;
   /** The certificate must be the smarthost's, from an authority that is trusted; of an MX host the policy judges it (tls-policy.ts). */
   readonly verified: boolean;
 } {
   const isRelayRequired = relay?.security === 'required';
-  return { required: isRelayRequired || mtaSts?.mode === 'enforce', verified: isRelayRequired };
+  const hasTlsa = hosts.some(({ name, tlsa }) => name === host && tlsa !== undefined);
+  return { required: isRelayRequired || hasTlsa || mtaSts?.mode === 'enforce', verified: isRelayRequired };
 }

@@ -44,6 +44,8 @@ export interface SessionOptions extends WireOptions {
   readonly ca?: string | undefined;
   /** Addresses whose STARTTLS was found broken. */
   readonly brokenTls: Set<string>;
+  /** By host, the authorities that it sent and that DNSSEC names (tls-policy.ts), PEM. */
+  readonly anchors: Map<string, readonly string[]>;
   /** Told of the wire as soon as there is one, so that a stop can cut it. */
   readonly onWire: (wire: Wire) => void;
 }
@@ -73,15 +75,28 @@ class PolicyBroken extends Refusal {
 /** STARTTLS was offered and does not work. */
 class BrokenTls extends Error {}
 
-/** Opens a session at one address. */
-export async function openSession(target: Target, options: SessionOptions): Promise<Opened> {
+/** The server sent an authority that is to be trusted. */
+class UnknownAnchors extends Error {
+  readonly anchors: readonly string[];
+  constructor(anchors: readonly string[]) {
+    super('the session has to be opened again');
+    this.anchors = anchors;
+  }
+}
+
+/** Opens a session at one address; `mayReopen`: it was not opened again yet for the sake of an authority. */
+export async function openSession(target: Target, options: SessionOptions, mayReopen = true): Promise<Opened> {
   try {
-    return { kind: 'open', session: await openOnce(target, options) };
+    return { kind: 'open', session: await openOnce(target, options, mayReopen) };
   } catch (error) {
+    if (error instanceof UnknownAnchors) {
+      options.anchors.set(target.host, error.anchors);
+      return openSession(target, options, false);
+    }
     if (error instanceof BrokenTls) {
       // Once more in clear text; the next messages need not find out again.
       options.brokenTls.add(target.address);
-      return openSession(target, options);
+      return openSession(target, options, mayReopen);
     }
     const policy = policyAt(options.nextHop, target.host);
     const happening = error instanceof Refusal ? error.happening : faultOf(error);
@@ -106,18 +121,21 @@ export function faultOf(error: unknown): Happening {
   return { step: error.step, fault: error.fault, words: error.message };
 }
 
-async function openOnce(target: Target, options: SessionOptions): Promise<Session> {
+async function openOnce(target: Target, options: SessionOptions, mayReopen: boolean): Promise<Session> {
   const { nextHop, hostname } = options;
-  const demand = tlsPolicy(nextHop);
-  const policy = policyAt(nextHop, target.host);
-  const ca = nextHop.relay?.ca ?? options.ca;
+  const demand = tlsPolicy(nextHop, target.host);
+  const policy = policyAt(nextHop, target.host, options.anchors.get(target.host));
+  const ca = policy?.trusted ?? nextHop.relay?.ca ?? options.ca;
+  const servername = policy?.servername ?? target.host;
   const wire = new Wire({ address: target.address, port: nextHop.port }, options);
   options.onWire(wire);
   const tls = {
     host: target.host,
-    ...(isIP(target.host) === 0 ? { servername: target.host } : {}),
+    ...(isIP(servername) === 0 ? { servername } : {}),
     rejectUnauthorized: demand.verified,
-    ...(ca === undefined ? {} : { ca }),
+    ...(ca === undefined ? {} : { ca: [ca].flat() }),
+    // An authority that DNSSEC names need not be a root.
+    allowPartialTrustChain: policy?.trusted !== undefined,
   };
   try {
     await wire.connected();
@@ -127,6 +145,8 @@ async function openOnce(target: Target, options: SessionOptions): Promise<Sessio
     const wantsTls = demand.required || (nextHop.relay?.security !== 'off' && !options.brokenTls.has(target.address));
     const isUpgraded = features.startTls && wire.tls === null && wantsTls;
     if (isUpgraded) await upgrade(wire, tls, { target, policy, isRequired: demand.required });
+    const anchors = mayReopen && wire.proof !== undefined ? policy?.unknownAnchors?.(wire.proof) : undefined;
+    if (anchors !== undefined && anchors.length > 0) throw new UnknownAnchors(anchors);
     const applied = policy && keepPolicy(wire, policy, { target, isTlsBroken: features.startTls && !isUpgraded });
     if (isUpgraded) features = await sayHello(wire, hostname);
     const isPrivate = wire.tls !== null || isThisMachine(target.address);
@@ -149,7 +169,7 @@ async function openOnce(target: Target, options: SessionOptions): Promise<Sessio
       isRelay: nextHop.relay !== undefined,
     };
   } catch (error) {
-    if (error instanceof Refusal) wire.quit();
+    if (error instanceof Refusal || error instanceof UnknownAnchors) wire.quit();
     else wire.close();
     throw error;
   }
@@ -173,14 +193,14 @@ async function upgrade(wire: Wire, tls: ConnectionOptions, { target, policy, isR
   }
 }
 
-/** What came of the policy; where it is enforced, nothing else than success. */
+/** What came of the policy, where that is enough for it. */
 function keepPolicy(
   { proof }: Wire,
   policy: HostPolicy,
   { target, isTlsBroken }: { readonly target: Target; readonly isTlsBroken: boolean },
 ): AppliedPolicy {
   const result = isTlsBroken ? 'validation-failure' : policy.judge(proof);
-  if (policy.isEnforced && result !== 'success') {
+  if (!policy.accepts(result)) {
     throw new PolicyBroken(policy, result, { host: target.host, cause: proof?.distrust ?? 'no TLS' });
   }
   return { name: policy.name, result };

@@ -65,6 +65,15 @@ interface Wait {
   readonly done: () => boolean;
 }
 
+/** What a server proves itself with. */
+export interface Proof {
+  readonly certificate: X509Certificate;
+  /** Why Node does not trust it, as a code. */
+  readonly distrust: string | null;
+  /** What the server sent after it. */
+  chain(): readonly X509Certificate[];
+}
+
 export interface WireOptions {
   readonly timeouts: Timeouts;
   /** Whether others wait for a connection, so that one that hangs may be given up early. */
@@ -73,6 +82,8 @@ export interface WireOptions {
 
 /** More replies than any transaction of ours asks for. */
 const MAX_REPLIES = 256;
+/** OpenSSL's own limit of what it checks is larger than any chain. */
+const MAX_CHAIN = 10;
 
 export class Wire {
   timeouts: Timeouts;
@@ -81,6 +92,7 @@ export class Wire {
   #replies: Reply[] = [];
   #connected = false;
   #secure = false;
+  #proof: Proof | undefined;
   #ending: Ending | undefined;
   /** Looks whether what is waited for has come, or never will. */
   #look: () => void = () => undefined;
@@ -107,13 +119,19 @@ export class Wire {
     return this.#socket instanceof TLSSocket ? this.#socket.getProtocol() : null;
   }
 
-  /** What the server proved itself with under TLS: its certificate, and why Node does not trust that, as a code. */
-  get proof(): { readonly certificate: X509Certificate; readonly distrust: string | null } | undefined {
+  /** What the server proved itself with under TLS. */
+  get proof(): Proof | undefined {
+    // Node takes the certificate off what was sent: asked again, it takes the next one.
+    this.#proof ??= this.#readProof();
+    return this.#proof;
+  }
+
+  #readProof(): Proof | undefined {
     if (!(this.#socket instanceof TLSSocket)) return undefined;
     const certificate = this.#socket.getPeerX509Certificate();
     // Node has the code here, whatever its types say.
     const distrust = this.#socket.authorized ? null : String(this.#socket.authorizationError);
-    return certificate && { certificate, distrust };
+    return certificate && { certificate, distrust, chain: () => issuersOf(certificate) };
   }
 
   /** Whether it is open and nothing unasked-for has been said, such as 421. */
@@ -250,6 +268,12 @@ export class Wire {
       this.#look = () => undefined;
     }
   }
+}
+
+function issuersOf({ issuerCertificate: next }: X509Certificate): X509Certificate[] {
+  const chain: X509Certificate[] = [];
+  for (; next !== undefined && chain.length < MAX_CHAIN; next = next.issuerCertificate) chain.push(next);
+  return chain;
 }
 
 const CLOSED: Ending = { fault: 'closed', words: 'the server closed the connection' };

@@ -16,24 +16,21 @@ export interface NsdOptions {
   readonly port: number;
   /** Zone to its records in the syntax of zone files, without SOA and NS. */
   readonly zones: Readonly<Record<string, readonly string[]>>;
+  /** Zone to the text of its whole file, such as a signed one. */
+  readonly files?: Readonly<Record<string, string>>;
   /** Zones of which it is a secondary that never got them: it answers SERVFAIL. */
   readonly expired: readonly string[];
 }
 
 /** Serves the zones; UDP and TCP. */
-export async function startNsd({ port, zones, expired }: NsdOptions): Promise<Nsd> {
+export async function startNsd({ port, zones, files = {}, expired }: NsdOptions): Promise<Nsd> {
   needPackage('/usr/sbin/nsd', 'nsd');
   const folder = await mkdtemp(join(tmpdir(), 'postern-nsd-'));
   for (const [name, records] of Object.entries(zones)) {
-    const head = [
-      `$ORIGIN ${name}.`,
-      '$TTL 60',
-      '@ SOA ns.nsd.test. ops.nsd.test. 1 3600 600 86400 60',
-      '@ NS ns.nsd.test.',
-    ];
-    await writeFile(join(folder, `${name}.zone`), [...head, ...records, ''].join('\n'));
+    await writeFile(join(folder, `${name}.zone`), zoneFile(name, records));
   }
-  await writeFile(join(folder, 'nsd.conf'), configuration({ folder, port, zones, expired }));
+  for (const [name, text] of Object.entries(files)) await writeFile(join(folder, `${name}.zone`), text);
+  await writeFile(join(folder, 'nsd.conf'), configuration({ folder, port, zones, files, expired }));
   const child = await startChild('/usr/sbin/nsd', ['-d', '-c', join(folder, 'nsd.conf')]);
   const address = `127.0.0.1:${port}`;
   const asking = new dns.Resolver({ timeout: 200, tries: 1 });
@@ -58,7 +55,18 @@ export async function startNsd({ port, zones, expired }: NsdOptions): Promise<Ns
   }
 }
 
-function configuration({ folder, port, zones, expired }: NsdOptions & { readonly folder: string }): string {
+/** The text of a zone's file. */
+export function zoneFile(name: string, records: readonly string[]): string {
+  const head = [
+    `$ORIGIN ${name === '.' ? '' : name}.`,
+    '$TTL 60',
+    '@ SOA ns.nsd.test. ops.nsd.test. 1 3600 600 86400 60',
+    '@ NS ns.nsd.test.',
+  ];
+  return [...head, ...records, ''].join('\n');
+}
+
+function configuration({ folder, port, zones, files = {}, expired }: NsdOptions & { readonly folder: string }): string {
   return [
     'server:',
     `  ip-address: 127.0.0.1`,
@@ -74,7 +82,11 @@ function configuration({ folder, port, zones, expired }: NsdOptions & { readonly
     '  rrl-ratelimit: 0',
     'remote-control:',
     '  control-enable: no',
-    ...Object.keys(zones).flatMap((name) => ['zone:', `  name: "${name}"`, `  zonefile: "${name}.zone"`]),
+    ...Object.keys({ ...zones, ...files }).flatMap((name) => [
+      'zone:',
+      `  name: "${name}"`,
+      `  zonefile: "${name}.zone"`,
+    ]),
     // Nobody listens on port 1.
     ...expired.flatMap((name) => [
       'zone:',

@@ -5,6 +5,7 @@
 import { expect, onTestFinished } from 'vitest';
 import type { ServerConfig } from '../../src/config/schema.ts';
 import { serverSchema } from '../../src/config/schema-server.ts';
+import type { Dnssec } from '../../src/dns/dnssec.ts';
 import type { Resolver } from '../../src/dns/resolver.ts';
 import type { Fields, Log } from '../../src/lib/log.ts';
 import { createSmtpClient, type SmtpClientOptions } from '../../src/smtp-client/client.ts';
@@ -44,6 +45,8 @@ export interface QueueOptions {
   readonly owner?: string;
   /** How MTA-STS policies are fetched; without it no domain has one. */
   readonly fetchPolicy?: MtaStsOptions['fetchPolicy'] | undefined;
+  /** Without it no host has DANE. */
+  readonly dnssec?: Dnssec;
   /** In the place of the real one. */
   readonly transport?: Transport;
   readonly onFailure?: OnFailure;
@@ -94,6 +97,7 @@ export async function startQueue(options: QueueOptions = {}): Promise<TestQueue>
       random: options.random ?? (() => 0.5),
       timeouts: { ...TIMEOUTS, ...SHORT, ...options.timeouts },
       mtaSts,
+      dnssec: options.dnssec,
       ...(options.ca === undefined ? {} : { ca: options.ca }),
       ...(options.ownAddresses === undefined ? {} : { ownAddresses: options.ownAddresses }),
     });
