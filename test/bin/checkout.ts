@@ -5,7 +5,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 
 /** Everything but Node and npm that the launcher may count on. */
-const TOOLS = ['cat', 'cmp', 'cp', 'dirname', 'kill', 'ln', 'mkdir', 'readlink', 'rm', 'sh', 'sleep'];
+const TOOLS = ['cat', 'cmp', 'cp', 'dirname', 'grep', 'kill', 'ln', 'mkdir', 'readlink', 'rm', 'sh', 'sleep'];
 
 const MAIN = `
 if (process.argv[2] === 'wait') {
@@ -24,7 +24,10 @@ echo "npm: added 1 package"
 rm -rf node_modules
 mkdir -p node_modules/.bin
 ln -s '${process.execPath}' node_modules/.bin/node
-echo '{}' > node_modules/.package-lock.json
+case $* in
+  *--omit=dev*) echo '{}' > node_modules/.package-lock.json ;;
+  *) echo '{ "dev": true }' > node_modules/.package-lock.json ;;
+esac
 `;
 
 export interface Outcome {

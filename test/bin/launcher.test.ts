@@ -29,6 +29,16 @@ describe('the first run', () => {
     expect(await npmCalls()).toMatch(/^ci .*--loglevel=error/);
   });
 
+  test('of the program fetches what production needs, and that of a script of development the rest', async () => {
+    const script = [join(checkout.root, 'bin/run'), join(checkout.root, 'src/main.ts')];
+    await checkout.run([]);
+    await checkout.run(script, { command: '/bin/sh' });
+    await checkout.run([]);
+    await checkout.run(script, { command: '/bin/sh' });
+    const calls = (await readFile(join(checkout.root, 'npm-calls'), 'utf8')).trimEnd().split('\n');
+    expect(calls.map((call) => call.includes('--omit=dev'))).toEqual([true, false]);
+  });
+
   test('gives the flags of the program to the pinned Node alone, not to the one that runs npm', async () => {
     const { stdout } = await checkout.run([]);
     expect(JSON.parse(stdout)).toMatchObject({ flags: expect.arrayContaining(['--expose-gc']) });
@@ -111,6 +121,15 @@ describe('packages that somebody else installed with npm ci', () => {
     expect(await checkout.run([], { ...other, env: { HOME: home } })).toMatchObject({ code: 0, stderr: '' });
     await chmod(checkout.root, 0o755);
   });
+});
+
+test('a release uses the Node that it carries, and looks for no packages', async () => {
+  await mkdir(join(checkout.root, 'bin'), { recursive: true });
+  await symlink(process.execPath, join(checkout.root, 'bin/node'));
+  await takeAway('npm');
+  const { code, stdout, stderr } = await checkout.run([]);
+  expect({ code, stderr }).toEqual({ code: 0, stderr: '' });
+  expect(JSON.parse(stdout)).toMatchObject({ node: process.execPath });
 });
 
 describe('when it cannot start, it says why', () => {
