@@ -13,7 +13,7 @@ const program = await createProgram({
   // As wide as help is that no terminal reads.
   terminal: { ...processTerminal(), width: undefined },
   exit: () => undefined,
-  services: { serve: unused, dev: unused, answerOffline: unused },
+  services: { serve: unused, dev: unused, answerOffline: unused, preflight: { check: unused, hostRecords: unused } },
 });
 
 const documents = {

@@ -9,6 +9,8 @@ import { createProgram } from './cli/program.ts';
 import { EXIT, exitCodeOf } from './cli/run.ts';
 import { CommandFailed } from './cli/client.ts';
 import { Interrupted, processTerminal } from './cli/terminal.ts';
+import type { ServerConfig } from './config/schema.ts';
+import { systemClock } from './lib/clock.ts';
 import { UserError, codeOf, errorFields, messageOf } from './lib/errors.ts';
 import { compactHeap } from './lib/gc.ts';
 import { isJournal, priorityOf } from './lib/journal.ts';
@@ -58,6 +60,16 @@ async function run(argv: readonly string[]): Promise<number> {
         const { answerOffline } = await import('./daemon/offline.ts');
         return answerOffline(file, request, process.env);
       },
+      preflight: {
+        async check(config) {
+          const { checkBeforeStart } = await import('./doctor/preflight.ts');
+          return checkBeforeStart(await machineParts(config));
+        },
+        async hostRecords(config, addresses, keys) {
+          const { checkHostRecords } = await import('./doctor/preflight.ts');
+          return checkHostRecords(await machineParts(config), addresses, keys);
+        },
+      },
     },
   });
   try {
@@ -72,6 +84,11 @@ async function run(argv: readonly string[]): Promise<number> {
     reportError(error);
     return exitCodeOf(error);
   }
+}
+
+async function machineParts(config: ServerConfig) {
+  const { createResolver } = await import('./dns/resolver.ts');
+  return { config, clock: systemClock, resolver: createResolver({ servers: config.dns.servers }) };
 }
 
 /** Runs until a signal ends it. A second signal ends at once; nothing is lost either way. */

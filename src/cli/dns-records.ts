@@ -8,6 +8,8 @@ import { printable, type Terminal } from './terminal.ts';
 type Style = Terminal['style'];
 
 const PURPOSES: ReadonlyMap<string, string> = new Map([
+  ['address', 'Address'],
+  ['reverse', 'PTR'],
   ['ownership', 'Ownership'],
   ['dkim', 'DKIM'],
   ['spf', 'SPF'],
@@ -31,7 +33,7 @@ export function requiredCount(records: readonly DnsRecord[]): readonly [number, 
 }
 
 /** Whether DNS has the record as it should be. */
-export function isCorrect({ status }: DnsRecord): boolean {
+export function isCorrect({ status }: ShownRecord): boolean {
   return status === 'ok';
 }
 
@@ -43,7 +45,7 @@ export function recordSentence(record: DnsRecord): string {
 }
 
 /** All of a record: how it was found, and what to add if it is missing or wrong. */
-export function recordText(record: DnsRecord, domain: string, style: Style): string {
+export function recordText(record: ShownRecord, domain: string, style: Style): string {
   const { required, found, problem, note } = record;
   const colour = isCorrect(record) ? 'green' : required ? 'red' : 'yellow';
   const head = `${style('bold', purposeOf(record))}${required ? '' : ' (recommended)'}: ${style(colour, statusOf(record))}`;
@@ -66,11 +68,11 @@ function lines(all: readonly string[]): string {
   return all.map((line) => `${line}\n`).join('');
 }
 
-function purposeOf({ purpose }: DnsRecord): string {
+function purposeOf({ purpose }: ShownRecord): string {
   return PURPOSES.get(purpose) ?? purpose;
 }
 
-function statusOf(record: DnsRecord): string {
+function statusOf(record: ShownRecord): string {
   return isCorrect(record) ? 'OK' : record.status;
 }
 
@@ -81,6 +83,13 @@ function relativeName(name: string, domain: string): string {
 
 export type Domain = AnswerOf<typeof routes.show>;
 export type DnsRecord = Domain['records'][number];
+
+/** What is shown of a record, of a domain's or of the server's own name. */
+export interface ShownRecord extends Omit<DnsRecord, 'purpose' | 'type' | 'found'> {
+  readonly purpose: string;
+  readonly type: string;
+  readonly found: readonly string[];
+}
 
 /** All domains of the account, by name. */
 export async function everyDomain(client: Client): Promise<Domain[]> {
@@ -93,11 +102,17 @@ const TTL = 3600;
 const MAX_STRING_BYTES = 255;
 
 /** What is right already is commented out; of what nothing is to be published yet, a comment says why. */
-export function zoneText({ domain, records }: Pick<Domain, 'domain' | 'records'>): string {
+export function zoneText({
+  domain,
+  records,
+}: {
+  readonly domain: string;
+  readonly records: readonly ShownRecord[];
+}): string {
   return `; DNS records of ${domain} for Postern\n${records.map(entry).join('')}`;
 }
 
-function entry(record: DnsRecord): string {
+function entry(record: ShownRecord): string {
   const line = `${zoneLine(record)}\n`;
   const purpose = printable(record.purpose);
   if (record.status === 'ok') {
@@ -108,6 +123,8 @@ function entry(record: DnsRecord): string {
       : `; ${purpose}: already published: ${found.map(printable).join(' and ')}\n`;
   }
   if (record.value === '') return `; ${purpose}: ${withheld(record)}\n`;
+  // It belongs into the zone of whoever has the address.
+  if (record.type === 'PTR') return printable(`; ${purpose}: ${record.problem ?? ''} ${line.trimEnd()}`).concat('\n');
   // Ownership tokens of other accounts may exist beside ours. Of every other purpose there is one record.
   const isReplacing = record.found.length > 0 && record.purpose !== 'ownership';
   const why = isReplacing ? `: replaces ${record.found.map(printable).join(' and ')}` : '';
@@ -115,14 +132,14 @@ function entry(record: DnsRecord): string {
 }
 
 /** Why there is nothing to add at a name, and what was found there. */
-function withheld({ name, status, found, problem }: DnsRecord): string {
+function withheld({ name, status, found, problem }: ShownRecord): string {
   const next = status === 'unknown' ? ', check again' : '';
   const stands = found.map((text) => `found: ${text}; `).join('');
   return printable(`nothing to add at ${name} yet${next}; ${stands}${problem ?? 'not checked yet'}`);
 }
 
 /** `name. TTL IN TYPE data` on one line. */
-export function zoneLine({ name, type, value }: Pick<DnsRecord, 'name' | 'type' | 'value'>): string {
+export function zoneLine({ name, type, value }: Pick<ShownRecord, 'name' | 'type' | 'value'>): string {
   return `${name}. ${TTL} IN ${type} ${type === 'TXT' ? txtData(value) : value}`;
 }
 

@@ -38,19 +38,28 @@ async function doctor({ client, terminal, json }: Api, query: DoctorFlags): Prom
   terminal.progress('');
   const found = read();
   if (json) writeJson(terminal, data);
-  else show(found, terminal);
+  else {
+    showChecks(found.checks, terminal);
+    writeCounts(found.checks, terminal);
+  }
   return found.ok ? EXIT.done : EXIT.failed;
 }
 
 const COLOURS = { ok: 'green', warning: 'yellow', failed: 'red', unknown: 'cyan' } as const;
 
-function show({ checks }: AnswerOf<typeof routes.check>, terminal: Terminal): void {
+export type Check = AnswerOf<typeof routes.check>['checks'][number];
+
+/** A line for each check, with what to do below it. */
+export function showChecks(checks: readonly Check[], terminal: Terminal): void {
   const width = Math.max(0, ...checks.map(({ name }) => name.length));
   for (const { name, status, found, advice } of checks) {
     const word = terminal.style(COLOURS[status], status.padEnd(7));
     terminal.write(`${word}  ${name.padEnd(width)}  ${printable(found)}\n`);
     if (advice !== undefined) terminal.write(`${' '.repeat(width + 11)}→ ${printable(advice)}\n`);
   }
+}
+
+function writeCounts(checks: readonly Check[], terminal: Terminal): void {
   const counts = (['failed', 'warning', 'unknown'] as const).flatMap((status) => {
     const count = checks.filter((check) => check.status === status).length;
     return count === 0 ? [] : [status === 'warning' ? counted(count, status) : `${count} ${status}`];

@@ -27,7 +27,7 @@ export async function init(terminal: Terminal, folder: string | undefined, flags
   // Before any question: the answers would be lost.
   if (!flags.force && (await isTaken(terminal, root, [PUSHED_FILE]))) return EXIT.failed;
   const project = await answersTo(terminal, flags);
-  const files = projectFiles(project);
+  const files = projectFiles(project, 'folder');
   const names = [...files.keys()];
   if (!flags.force && (await isTaken(terminal, root, names))) return EXIT.failed;
   for (const [name, text] of files) await writeNew(join(root, name), text, flags.force);
@@ -106,30 +106,46 @@ export interface NewProject {
   readonly form: string;
 }
 
+/** What is proposed for a domain and a recipient, without a question. */
+export function proposedProject({ domain, email }: Pick<NewProject, 'domain' | 'email'>): NewProject {
+  return { domain, email, name: domainToUnicode(domain), slug: is.slugOf(domain), form: 'contact' };
+}
+
 const SCHEMA_FILE = 'postern.schema.json';
 
-/** The files below the project's folder, by name. */
-function projectFiles(project: NewProject): ReadonlyMap<string, string> {
-  return new Map([
-    [PUSHED_FILE, configuration(project)],
-    [SCHEMA_FILE, jsonSchemaText('project')],
-    [templateFile(project), TEMPLATE],
-  ]);
-}
+/** Where the files of a project lie: in a folder that is pushed, or beside server.yml. */
+type ProjectPlace = 'folder' | 'server';
 
-function templateFile({ form }: NewProject): string {
-  return `templates/${form}.html`;
-}
-
-function configuration(project: NewProject): string {
-  const [name, slug, email, form] = [project.name, project.slug, project.email, project.form].map(scalar);
-  const { domain } = project;
-  const title = scalar(project.form.charAt(0).toUpperCase() + project.form.slice(1).replaceAll(/[-_]+/g, ' '));
-  return `# yaml-language-server: $schema=./${SCHEMA_FILE}
+/** The files of a project by their names below its folder, or below the folder of server.yml. */
+export function projectFiles(project: NewProject, place: ProjectPlace): ReadonlyMap<string, string> {
+  if (place === 'server') {
+    const template = `templates/${project.slug}-${project.form}.html`;
+    const head = `# A Postern project: a domain, its forms, where their mail goes, and templates.
+# The server deploys this file when it changes. \`postern config check\` finds mistakes in it.
+`;
+    return new Map([
+      [`projects/${project.slug}.yml`, configuration(project, { head, template: `../${template}` })],
+      [template, TEMPLATE],
+    ]);
+  }
+  const template = `templates/${project.form}.html`;
+  const head = `# yaml-language-server: $schema=./${SCHEMA_FILE}
 #
 # A Postern project: a domain, its forms, where their mail goes, and templates.
 # \`postern test config\` checks this file, \`postern push\` deploys it.
+`;
+  return new Map([
+    [PUSHED_FILE, configuration(project, { head, template })],
+    [SCHEMA_FILE, jsonSchemaText('project')],
+    [template, TEMPLATE],
+  ]);
+}
 
+function configuration(project: NewProject, place: { readonly head: string; readonly template: string }): string {
+  const [name, slug, email, form] = [project.name, project.slug, project.email, project.form].map(scalar);
+  const { domain } = project;
+  const title = scalar(project.form.charAt(0).toUpperCase() + project.form.slice(1).replaceAll(/[-_]+/g, ' '));
+  return `${place.head}
 project:
   name: ${name}
   slug: ${slug}
@@ -173,7 +189,7 @@ templates:
     type: form
     subject: "{{ form.subject || 'New message' }} from {{ form.name || form.email }}"
     # \`postern templates preview ${project.form}\` renders it. The text part is generated from it.
-    html_file: ${scalar(templateFile(project))}
+    html_file: ${scalar(place.template)}
 `;
 }
 

@@ -6,6 +6,7 @@
 import { Argument } from 'commander';
 import type { AnswerOffline } from '../contract/offline.ts';
 import { CliCommand, CONFIG_OPTION, type Cli } from './command.ts';
+import type { Preflight } from './setup.ts';
 import { wholeNumber } from './values.ts';
 
 /** The server's own code, which loads native modules. */
@@ -16,6 +17,8 @@ export interface Services {
   dev(options: { readonly data: string; readonly port: number }): Promise<void>;
   /** Answers what only reads while no daemon runs. */
   readonly answerOffline: AnswerOffline;
+  /** What setup looks at beside the daemon. */
+  readonly preflight: Preflight;
 }
 
 export interface ProgramOptions extends Cli {
@@ -45,6 +48,7 @@ function parts(): Part[] {
     [MAIL, ['erase'], () => import('./erase.ts')],
     [MAIL, ['analytics'], () => import('./analytics.ts')],
     [SERVER, ['serve', 'dev'], () => Promise.resolve({ addCommands: addServices })],
+    [SERVER, ['setup'], () => import('./setup.ts')],
     [SERVER, ['doctor'], () => import('./doctor.ts')],
     [SERVER, ['backup'], () => import('./backup.ts')],
     [SERVER, ['restore'], () => import('./restore.ts')],

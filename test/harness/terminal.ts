@@ -79,6 +79,7 @@ export async function runCommand(terminal: Terminal, args: readonly string[]): P
       serve: noService,
       dev: noService,
       answerOffline: (file, request) => answerOffline(file, request, terminal.env),
+      preflight: { check: noService, hostRecords: noService },
     },
   });
   try {

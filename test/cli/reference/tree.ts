@@ -10,7 +10,12 @@ export async function programTree(): Promise<CommandNode> {
       version: '0.0.0',
       terminal: testTerminal(),
       exit: () => undefined,
-      services: { serve: unused, dev: unused, answerOffline: unused },
+      services: {
+        serve: unused,
+        dev: unused,
+        answerOffline: unused,
+        preflight: { check: unused, hostRecords: unused },
+      },
     }),
   );
 }

@@ -1,0 +1,247 @@
+/**
+ * What a server needs from outside before it starts for the first time: a name that leads here and back, port 25 in both
+ * directions, and nobody else at its ports. Nothing is needed but the configuration; only another listener ends in `failed`,
+ * because DNS and providers may follow later.
+ */
+import { randomUUID } from 'node:crypto';
+import { connect, createServer } from 'node:net';
+import { networkInterfaces } from 'node:os';
+import { httpPlaces } from '../config/schema-server.ts';
+import type { ServerConfig } from '../config/schema.ts';
+import { checkDkim } from '../dns/check-dkim.ts';
+import { isPublicAddress, reverseName } from '../dns/networks.ts';
+import { recordsOf, silenceOf, type Answer, type Resolver } from '../dns/resolver.ts';
+import { adviseSpf } from '../dns/spf.ts';
+import type { Clock } from '../lib/clock.ts';
+import { parseListenAddress, type ListenAddress } from '../lib/sockets.ts';
+import type { Result } from './check.ts';
+import type { Check } from './doctor.ts';
+import { checkName, checkReverse } from './host.ts';
+import { listenersOn, type Listener } from './listeners.ts';
+import { checkPort25 } from './port25.ts';
+
+export interface PreflightParts {
+  readonly config: ServerConfig;
+  readonly resolver: Resolver;
+  readonly clock: Clock;
+  /** Of the machine's interfaces. */
+  readonly interfaces?: readonly string[];
+}
+
+export interface Preflight {
+  readonly checks: readonly Check[];
+  /** Public addresses of this machine, as far as its interfaces and DNS know them. */
+  readonly addresses: readonly string[];
+  /** Whether the host name has one of them. */
+  readonly isNamed: boolean;
+}
+
+const OWN_UNITS: ReadonlySet<string | undefined> = new Set(['postern.service', 'postern.socket']);
+
+/** Looks at everything side by side. */
+export async function checkBeforeStart(parts: PreflightParts): Promise<Preflight> {
+  const { config, resolver, interfaces = interfaceAddresses() } = parts;
+  const { hostname, public_ips: configured } = config.server;
+  const own = interfaces.filter(isPublicAddress);
+  const named = recordsOf(await resolver.addresses(hostname));
+  const addresses = [...new Set([...configured, ...named.filter(isPublicAddress), ...own])];
+  const host = { hostname, resolver };
+  const [name, reverse, out, listeners] = await Promise.all([
+    checkName({ ...host, publicIps: [] }),
+    checkReverse({ ...host, publicIps: addresses }),
+    checkPort25(parts, undefined),
+    listenersOn(placesOf(config)),
+  ]);
+  const others = listeners.filter(({ unit }) => !OWN_UNITS.has(unit));
+  const incoming = await checkWayIn({ config, addresses, own, isServing: listeners.length > 0 });
+  const all: [name: string, results: readonly Result[]][] = [
+    ['host_name', [...[name].flat(), ...strangers(hostname, named, own)]],
+    ['reverse_dns', [reverse].flat()],
+    ['port_25_out', [out].flat()],
+    ['port_25_in', incoming],
+    ['ports', portResults(config, others)],
+  ];
+  const checks = all.flatMap(([check, results]) =>
+    results.map(({ advice, ...result }) => ({
+      name: check,
+      ...result,
+      // What is missing may come later; another listener has to go first.
+      status: check !== 'ports' && result.status === 'failed' ? ('warning' as const) : result.status,
+      ...(advice === undefined || result.status === 'ok' ? {} : { advice }),
+    })),
+  );
+  return { checks, addresses, isNamed: named.some((ip) => addresses.includes(ip)) };
+}
+
+function interfaceAddresses(): string[] {
+  return Object.values(networkInterfaces()).flatMap((all = []) => all.map(({ address }) => address));
+}
+
+function placesOf(config: ServerConfig): ListenAddress[] {
+  const { smtp } = config.server;
+  const submission = smtp.submission.enabled ? smtp.submission.listen : [];
+  const http = httpPlaces(config).map(({ address }) => address);
+  return [...smtp.listen, ...submission, ...http].map(parseListenAddress).filter(({ port }) => port !== 0);
+}
+
+/** Mail may leave from any address of the machine, so each must be one of the host name. */
+function strangers(hostname: string, named: readonly string[], own: readonly string[]): Result[] {
+  if (named.length === 0) return [];
+  return own
+    .filter((ip) => !named.includes(ip))
+    .map((ip) => ({
+      status: 'warning',
+      found: `this machine has ${ip}, which is not an address of ${hostname}`,
+      advice: `Publish ${ip.includes(':') ? 'AAAA' : 'A'} ${hostname} ${ip}, or name the addresses to send from in delivery.source_addresses.`,
+    }));
+}
+
+function portResults(config: ServerConfig, others: readonly Listener[]): Result[] {
+  const ports = [...new Set(placesOf(config).map(({ port }) => port))].toSorted((a, b) => a - b);
+  if (others.length === 0) return [{ status: 'ok', found: `${ports.join(', ')}: nobody else listens` }];
+  return others.map((other) => {
+    const { port, program = 'another program' } = other;
+    return { status: 'failed', found: `port ${port} is used by ${program}`, advice: `End it: ${commandToEnd(other)}` };
+  });
+}
+
+function commandToEnd({ port, program, pid, unit }: Listener): string {
+  if (program === 'docker-proxy') return `docker ps --filter publish=${port} names the container to stop`;
+  if (unit !== undefined) return `systemctl disable --now ${unit}`;
+  return pid === undefined ? `as root, ss -ltnp 'sport = :${port}' names it` : `kill ${pid}`;
+}
+
+const PATIENCE_MS = 4000;
+
+/**
+ * Whether strangers can reach the port that receives mail. Addresses of this machine's own interfaces never leave it, so that
+ * only those behind NAT can be tried from here.
+ */
+async function checkWayIn({
+  config,
+  addresses,
+  own,
+  isServing,
+}: {
+  readonly config: ServerConfig;
+  readonly addresses: readonly string[];
+  readonly own: readonly string[];
+  readonly isServing: boolean;
+}): Promise<Result[]> {
+  const { port } = config.delivery;
+  const place = config.server.smtp.listen.map(parseListenAddress).find((each) => each.port === port);
+  if (place === undefined) return [];
+  const elsewhere = isServing ? [] : addresses.filter((ip) => !own.includes(ip));
+  const reached = await reachedThrough(elsewhere, place);
+  const unseen = addresses.filter((ip) => !reached.has(ip));
+  const results: Result[] = [...reached].map((ip) => ({ status: 'ok', found: `port ${port} of ${ip} leads here` }));
+  if (unseen.length === 0) return results;
+  const found = `whether others reach port ${port} of ${unseen.join(' and ')} cannot be seen from this machine`;
+  const advice = `Let TCP ports 25, 80 and 443 in, in the firewalls of this machine and of its provider. Once the server runs, try from another machine: nc -vz ${unseen[0]} ${port}`;
+  return [...results, { status: 'unknown', found, advice }];
+}
+
+/** Those of the addresses through which a connection comes back to this machine. */
+async function reachedThrough(addresses: readonly string[], place: ListenAddress): Promise<ReadonlySet<string>> {
+  if (addresses.length === 0) return new Set();
+  const word = randomUUID();
+  const server = createServer((socket) => socket.on('error', () => undefined).end(word));
+  const isOpen = await new Promise<boolean>((resolve) => {
+    server.once('error', () => resolve(false)).listen(place, () => resolve(true));
+  });
+  if (!isOpen) return new Set();
+  const reached = await Promise.all(
+    addresses.map(async (ip) => ((await firstWords(ip, place.port)) === word ? [ip] : [])),
+  );
+  await new Promise((resolve) => server.close(resolve));
+  return new Set(reached.flat());
+}
+
+function firstWords(host: string, port: number): Promise<string> {
+  return new Promise((resolve) => {
+    let said = '';
+    const socket = connect({ host, port, timeout: PATIENCE_MS });
+    socket.setEncoding('utf8').on('data', (text: string) => (said += text));
+    socket.on('timeout', () => socket.destroy());
+    // A refusal is an answer as well: nothing was said.
+    socket.on('error', () => undefined).on('close', () => resolve(said));
+  });
+}
+
+/** A record of the server's own name, as `domainRecords` has those of a domain. */
+export interface HostRecord {
+  readonly purpose: 'address' | 'reverse' | 'spf' | 'dkim';
+  readonly type: 'A' | 'AAAA' | 'PTR' | 'TXT';
+  readonly name: string;
+  readonly value: string;
+  readonly required: boolean;
+  readonly status: 'ok' | 'missing' | 'wrong' | 'duplicate' | 'unknown';
+  readonly found: readonly string[];
+  readonly problem?: string;
+}
+
+/** The records of the server's own name, and what DNS has of them; `keys` are the names and values of its DKIM records. */
+export async function checkHostRecords(
+  { config, resolver }: Pick<PreflightParts, 'config' | 'resolver'>,
+  addresses: readonly string[],
+  keys: readonly { readonly name: string; readonly value: string }[],
+): Promise<HostRecord[]> {
+  const { hostname } = config.server;
+  const hostAddresses = await resolver.addresses(hostname);
+  const texts = await resolver.txt(hostname);
+  const spf = await adviseSpf(hostname, recordsOf(texts), { resolver, hostname, hostAddresses, publicIps: addresses });
+  return [
+    ...addresses.map((ip): HostRecord => {
+      const type = ip.includes(':') ? 'AAAA' : 'A';
+      // Several may stand beside each other.
+      const found = recordsOf(hostAddresses).filter((each) => each === ip);
+      return {
+        purpose: 'address',
+        type,
+        name: hostname,
+        value: ip,
+        required: true,
+        ...standing(ip, found, hostAddresses),
+      };
+    }),
+    ...(await Promise.all(
+      addresses.map(async (ip): Promise<HostRecord> => {
+        const name = reverseName(ip);
+        const answer = await resolver.lookup(name, 'PTR');
+        const problem = `Only the provider of ${ip} can set it.`;
+        const state = standing(hostname, recordsOf(answer), answer);
+        return { purpose: 'reverse', type: 'PTR', name, value: `${hostname}.`, required: true, problem, ...state };
+      }),
+    )),
+    {
+      purpose: 'spf',
+      type: 'TXT',
+      name: hostname,
+      required: true,
+      ...spf,
+      // Before the host name has an address, it is the one that it will have.
+      value: spf.found.length === 0 && spf.status !== 'ok' ? 'v=spf1 a -all' : (spf.value ?? ''),
+    },
+    ...(await Promise.all(
+      keys.map(async (key): Promise<HostRecord> => ({
+        purpose: 'dkim',
+        type: 'TXT',
+        required: true,
+        ...key,
+        ...(await checkDkim(key, resolver)),
+        value: key.value,
+      })),
+    )),
+  ];
+}
+
+function standing(
+  wanted: string,
+  found: readonly string[],
+  answer: Answer<string>,
+): Pick<HostRecord, 'status' | 'found'> & { problem?: string } {
+  if (found.includes(wanted)) return { status: 'ok', found: [wanted] };
+  const silence = silenceOf(answer);
+  if (silence !== undefined) return { status: 'unknown', found, problem: `DNS did not answer: ${silence}` };
+  return { status: found.length === 0 ? 'missing' : 'wrong', found };
+}
