@@ -3,12 +3,12 @@
  * queue grows. The operator gets one mail about each cause, with what to do, and another only after days, however many daemons notice
  * it and whatever restarts between. `postern_alerts` says what is wrong at the moment.
  */
-import { X509Certificate } from 'node:crypto';
 import type { ServerConfig } from '../config/schema.ts';
 import { recordsOf, type Resolver } from '../dns/resolver.ts';
 import { lookUpBlockList } from '../doctor/blocklist.ts';
 import { addressesOf } from '../doctor/host.ts';
 import type { Figure } from '../http/metrics.ts';
+import type { CertificateFailure, CertificateState } from '../lib/certificate.ts';
 import { isoTime, type Clock } from '../lib/clock.ts';
 import type { Log } from '../lib/log.ts';
 import { receiverOf, type Receiver } from '../queue/receivers.ts';
@@ -25,8 +25,8 @@ export interface AlertsParts {
   readonly resolver: Resolver;
   /** There is mail to send. */
   readonly wake: () => void;
-  /** The certificates in use, PEM; several machines of one database may have different ones. */
-  readonly certificates: () => readonly string[];
+  /** Those in use, and those that are to be obtained. */
+  readonly certificates: () => readonly CertificateState[];
 }
 
 export interface Alerts {
@@ -48,6 +48,9 @@ type Kind = keyof typeof DAYS;
 
 /** Certificates are renewed earlier, by machine; one that lives for days only is nearly over in its last third. */
 const SOON = 14 * DAY;
+
+/** So many tries in a row fail before the operator is mailed: within an hour without a valid certificate, and a day with one. */
+const MAX_FAILURES = { none: 3, valid: 6 };
 
 /** More than a busy hour leaves behind, and enough to be a receiver's decision. */
 const MIN_WAITING = 50;
@@ -75,10 +78,8 @@ export function createAlerts(parts: AlertsParts): Alerts {
   async function lookAtCertificates(): Promise<void> {
     const { hostname } = config().server;
     const now = clock.now();
-    const ending = parts
-      .certificates()
-      .flatMap((pem) => certificateAlert(new X509Certificate(pem), { hostname, now }) ?? []);
-    await raise('certificate', ending);
+    const found = parts.certificates().flatMap((state) => certificateAlert(state, { hostname, now }) ?? []);
+    await raise('certificate', found);
   }
 
   async function lookAtBlockLists(): Promise<void> {
@@ -130,7 +131,7 @@ export function createAlerts(parts: AlertsParts): Alerts {
 
   return {
     jobs: {
-      alert_certificate: every(HOUR, clock, lookAtCertificates),
+      alert_certificate: every(10 * MINUTE, clock, lookAtCertificates),
       alert_block_list: every(HOUR, clock, lookAtBlockLists),
       alert_receiver: every(10 * MINUTE, clock, lookAtReceivers),
     },
@@ -162,18 +163,57 @@ function countOf(some: readonly WaitingMail[]): number {
   return some.reduce((sum, { count }) => sum + count, 0);
 }
 
-function certificateAlert(
-  { validFromDate, validToDate, fingerprint256, subjectAltName = '' }: X509Certificate,
-  { hostname, now }: { readonly hostname: string; readonly now: number },
-): Alert | undefined {
-  const ends = validToDate.getTime();
-  const left = ends - now;
-  if (left >= Math.min(SOON, (ends - validFromDate.getTime()) / 3)) return undefined;
-  const days = Math.floor(left / DAY);
-  const when = left <= 0 ? 'has expired' : `expires in ${days} ${days === 1 ? 'day' : 'days'}`;
-  const text = `The certificate that ${hostname} uses ${when}: ${isoTime(ends)}.
+interface Situation {
+  readonly hostname: string;
+  readonly now: number;
+}
 
-    ${shown(subjectAltName)}
+function certificateAlert(state: CertificateState, situation: Situation): Alert | undefined {
+  const { expiresAt, obtainedAt = 0, failure } = state;
+  const left = (expiresAt ?? 0) - situation.now;
+  if (failure !== undefined && failure.count >= (left > 0 ? MAX_FAILURES.valid : MAX_FAILURES.none))
+    return failureAlert(state, failure, situation);
+  if (expiresAt === undefined || left >= Math.min(SOON, (expiresAt - obtainedAt) / 3)) return undefined;
+  return expiryAlert({ ...state, expiresAt }, situation);
+}
+
+/** When it ends, as words of a sentence. */
+function endOf(expiresAt: number, now: number): string {
+  const days = Math.floor((expiresAt - now) / DAY);
+  return expiresAt <= now ? 'has expired' : `expires in ${days} ${days === 1 ? 'day' : 'days'}`;
+}
+
+function failureAlert(
+  { name, expiresAt }: CertificateState,
+  { count, at, reason, nextAt }: CertificateFailure,
+  { now }: Situation,
+): Alert {
+  const isValid = expiresAt !== undefined && expiresAt > now;
+  const instead =
+    expiresAt === undefined ? 'A self-signed certificate is used' : `The last one expired at ${isoTime(expiresAt)}`;
+  const used = isValid
+    ? `The certificate in use ${endOf(expiresAt, now)}: ${isoTime(expiresAt)}.`
+    : `${instead}: browsers warn of your forms, and servers that ask for a valid certificate
+send no mail here.`;
+  const text = `The last ${count} tries to obtain a certificate for ${name} failed, the last one at ${isoTime(at)}:
+
+    ${shown(reason)}
+
+${used}
+
+Correct the cause, then have it tried again at once; by itself that happens at ${isoTime(nextAt)}:
+
+    systemctl reload postern
+    postern doctor`;
+  return { name: `certificate:${name}`, subject: `No certificate can be obtained for ${name}`, text };
+}
+
+function expiryAlert(
+  { name, expiresAt }: CertificateState & { expiresAt: number },
+  { hostname, now }: Situation,
+): Alert {
+  const when = endOf(expiresAt, now);
+  const text = `The certificate that ${hostname} uses for ${name} ${when}: ${isoTime(expiresAt)}.
 
 It should have been renewed by now. Without a valid one, browsers warn of your forms, and servers that ask for a valid
 certificate send no mail here.
@@ -183,7 +223,7 @@ they are read again when they change. The log says why a certificate was not tak
 
     journalctl -u postern --grep 'tls\\.'
     postern doctor`;
-  return { name: `certificate:${fingerprint256}`, subject: `The certificate of ${hostname} ${when}`, text };
+  return { name: `certificate:${name}`, subject: `The certificate of ${name} ${when}`, text };
 }
 
 function blockListAlert({ address, zone, words }: Record<'address' | 'zone' | 'words', string>): Alert {

@@ -249,7 +249,7 @@ async function start(
   const forwarded = watchForwarded(core);
   const alerts = createAlerts({
     ...core,
-    certificates: () => (certificate === undefined ? [] : [certificate.current().cert]),
+    certificates: () => certificate?.states() ?? [],
   });
   const metrics = createMetrics({
     ...core,
@@ -373,10 +373,15 @@ async function start(
   if (roles.includes('delivery')) ending.push(webhooks.start());
 
   // Follow what changes, and the clock.
-  async function reload(): Promise<Reload> {
+  async function follow(): Promise<Reload> {
     const answer = await source.reload();
     if (answer.kind !== 'unchanged') peers.configChanged();
-    await certificate?.look();
+    return answer;
+  }
+
+  async function reload(): Promise<Reload> {
+    const answer = await follow();
+    await certificate?.reload();
     return answer;
   }
 
@@ -396,7 +401,13 @@ async function start(
     }
   });
   const stop = new AbortController();
-  const watching = watchConfig({ file, clock, signal: stop.signal, enabled: () => config().server.watch, reload });
+  const watching = watchConfig({
+    file,
+    clock,
+    signal: stop.signal,
+    enabled: () => config().server.watch,
+    reload: follow,
+  });
   ending.push(() => {
     stop.abort();
     return watching;
@@ -494,6 +505,11 @@ function daemonFigures({
       name: 'postern_configuration_problems',
       help: 'Problems that keep a changed configuration from being applied.',
       value: problems.length,
+    },
+    {
+      name: 'postern_tls_certificate_failed_tries',
+      help: 'Tries in a row that failed to obtain the certificate of a host name.',
+      value: (certificate?.states() ?? []).map(({ name, failure }) => [{ name }, failure?.count ?? 0] as const),
     },
     {
       name: 'postern_tls_certificate_expiry_timestamp_seconds',

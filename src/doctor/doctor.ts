@@ -155,7 +155,8 @@ export async function checkCertificate({ server, tls }: ServerConfig, clock: Clo
 /** A certificate that the daemon obtains itself. */
 function checkObtained({ name, expiresAt, failure }: CertificateState, clock: Clock): Result {
   const retry =
-    failure && `Correct the cause. The next try is at ${isoTime(failure.nextAt).slice(0, 16).replace('T', ' ')} UTC.`;
+    failure &&
+    `Correct the cause, then reload the configuration (systemctl reload postern). The next try is at ${isoTime(failure.nextAt).slice(0, 16).replace('T', ' ')} UTC.`;
   const why =
     failure && `the try at ${isoTime(failure.at).slice(0, 16).replace('T', ' ')} UTC failed: ${failure.reason}`;
   const left = expiresAt === undefined ? 0 : expiresAt - clock.now();

@@ -37,6 +37,7 @@ import {
   insertCertificate,
   insertChallenge,
   obtainAccount,
+  retryCertificates,
   saveCertificate,
   skipCertificate,
   updateAccount,
@@ -72,6 +73,8 @@ const HOUR = 60 * MINUTE;
 const DAY = 24 * HOUR;
 /** After each failure in a row; the last repeats. An authority allows about five in an hour for one name. */
 const BACK_OFF_MS = [5 * MINUTE, 15 * MINUTE, HOUR, 4 * HOUR, 12 * HOUR, DAY];
+/** Between two tries that the operator asks for, ms. */
+const MIN_BETWEEN_MS = MINUTE;
 /** More than this an authority's `Retry-After` is not believed, ms. */
 const MAX_WAIT_MS = 7 * DAY;
 /** Tries in an hour for all names together: authorities count orders, too. */
@@ -271,12 +274,23 @@ export async function keepAcmeCertificates(parts: AcmeCertificateParts): Promise
     return (await checkPolicyHost(name, own, resolver)).status === 'ok';
   }
 
+  /** One after the other. */
+  function lookNext(): Promise<void> {
+    return (looking = looking.catch(() => undefined).then(look));
+  }
+
   return {
     current: () => current,
     contextFor: (name) => shown.get(name)?.context,
     onRenewal: (take) => void takers.push(take),
     states: () => states,
-    look: () => (looking = looking.catch(() => undefined).then(look)),
+    look: lookNext,
+    async reload() {
+      const now = clock.now();
+      await store.write([retryCertificates({ now, before: now - MIN_BETWEEN_MS })]);
+      // Nobody waits for an authority.
+      lookNext().catch((error: unknown) => log.error('tls.certificate_fault', errorFields(error)));
+    },
     async close() {
       stop.abort();
       await looking.catch(() => undefined);
@@ -289,10 +303,15 @@ const ABSENT = { certificate: null, private_key: null, obtained_at: null, expire
 
 /** The certificate of a name, as its row has it. */
 export function stateOf(name: string, row: CertificateStatus | undefined): CertificateState {
-  if (row === undefined) return { name, expiresAt: undefined, validSince: undefined };
-  const { expires_at: expiresAt, valid_since: validSince, reason, tried_at: at, next_at: nextAt } = row;
-  const failure = reason === null || at === null ? undefined : { at, reason, nextAt };
-  return { name, expiresAt: expiresAt ?? undefined, validSince: validSince ?? undefined, failure };
+  const { reason = null, tried_at: at = null, next_at: nextAt = 0, failures: count = 0 } = row ?? {};
+  const failure = reason === null || at === null ? undefined : { at, reason, nextAt, count };
+  return {
+    name,
+    expiresAt: row?.expires_at ?? undefined,
+    obtainedAt: row?.obtained_at ?? undefined,
+    validSince: row?.valid_since ?? undefined,
+    failure,
+  };
 }
 
 /** PKCS#8 PEM of a P-256 key. */

@@ -21,10 +21,19 @@ export interface CertificateState {
   readonly name: string;
   /** When it ends, ms; undefined while a self-signed one is shown in its place. */
   readonly expiresAt: number | undefined;
+  /** When its life began, ms. */
+  readonly obtainedAt: number | undefined;
   /** Since when clients that check it have been able to, without a gap, ms. */
   readonly validSince: number | undefined;
-  /** The last try to obtain it, if that failed. */
-  readonly failure?: { readonly at: number; readonly reason: string; readonly nextAt: number } | undefined;
+  /** The last try to obtain it, if that failed, and how many failed in a row. */
+  readonly failure?: CertificateFailure | undefined;
+}
+
+export interface CertificateFailure {
+  readonly at: number;
+  readonly reason: string;
+  readonly nextAt: number;
+  readonly count: number;
 }
 
 export interface CertificateKeeper {
@@ -36,6 +45,8 @@ export interface CertificateKeeper {
   onRenewal(take: (certificate: Certificate) => void): void;
   /** Takes over what has changed. */
   look(): Promise<void>;
+  /** The same, because the operator may have corrected what kept a certificate from being obtained. */
+  reload(): Promise<void>;
   /** The current one first. */
   states(): readonly CertificateState[];
 }
@@ -98,31 +109,35 @@ export function keepCertificate(
   let state = stateOf(first);
   let reported = '';
   return {
+    reload: look,
+    look,
     current: () => current,
     contextFor: () => undefined,
     states: () => [state],
     onRenewal: (take) => void takers.push(take),
-    async look() {
-      const where = files();
-      if (where === null) return;
-      try {
-        const found = await readCertificate(where);
-        reported = '';
-        if (found.cert === current.cert && found.key === current.key) return;
-        current = found;
-        state = stateOf(found);
-        for (const take of takers) take(found);
-        log.info('tls.renewed', { cert: isPem(where.cert) ? 'inline' : where.cert });
-      } catch (error) {
-        if (messageOf(error) !== reported) log.error('tls.not_renewed', errorFields(error));
-        reported = messageOf(error);
-      }
-    },
   };
+
+  async function look(): Promise<void> {
+    const where = files();
+    if (where === null) return;
+    try {
+      const found = await readCertificate(where);
+      reported = '';
+      if (found.cert === current.cert && found.key === current.key) return;
+      current = found;
+      state = stateOf(found);
+      for (const take of takers) take(found);
+      log.info('tls.renewed', { cert: isPem(where.cert) ? 'inline' : where.cert });
+    } catch (error) {
+      if (messageOf(error) !== reported) log.error('tls.not_renewed', errorFields(error));
+      reported = messageOf(error);
+    }
+  }
 }
 
 function stateOf({ cert }: Certificate): CertificateState {
   const { subjectAltName = '', validFromDate, validToDate } = new X509Certificate(cert);
   const name = /DNS:([^,]+)/.exec(subjectAltName)?.[1] ?? '';
-  return { name, expiresAt: validToDate.getTime(), validSince: validFromDate.getTime() };
+  const since = validFromDate.getTime();
+  return { name, expiresAt: validToDate.getTime(), obtainedAt: since, validSince: since };
 }

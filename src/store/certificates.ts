@@ -49,6 +49,16 @@ export const skipCertificate = update(
   ['name', 'tried_at'],
 );
 
+/**
+ * The statement that has those whose last try, before `before`, failed tried again now, as if they had not failed; an
+ * authority that asked to wait is left alone for as long.
+ */
+export const retryCertificates = query<{ now: number; before: number }>(
+  (value) => sql`update certificates set failures = 0,
+      next_at = case when not_before > ${value('now')} then not_before else ${value('now')} end
+    where reason is not null and tried_at <= ${value('before')} and next_at > ${value('now')}`,
+);
+
 /** The statement that keeps a new certificate. */
 export const saveCertificate = update(
   'certificates',

@@ -5,9 +5,12 @@ import { systemClock } from '../../src/lib/clock.ts';
 import { startAcmeServer, type AcmeServer, type Manners } from '../harness/acme.ts';
 import { ask } from '../harness/binary.ts';
 import { SmtpClient } from '../harness/inbound-smtp.ts';
+import { readMetrics } from '../harness/monitoring.ts';
+import { runOperator } from '../harness/terminal.ts';
 import { HOSTNAME, settled, shownAt, startSecured, statesOf, type Secured } from '../harness/secured.ts';
 
-const HOUR = 3_600_000;
+const MINUTE = 60_000;
+const HOUR = 60 * MINUTE;
 const DAY = 24 * HOUR;
 
 interface Certified extends Secured {
@@ -102,6 +105,49 @@ test('the last good one goes on while a renewal fails, and Retry-After is kept',
   expect(authority.orders).toHaveLength(2);
   await later(2 * DAY);
   expect(authority.orders).toHaveLength(3);
+});
+
+test('what keeps failing: the operator is mailed, metrics and doctor say it, and a reload tries again at once', async () => {
+  const manners: Manners = { refuse: { status: 403, type: 'rejectedIdentifier', detail: 'a policy forbids it' } };
+  const secured = await start(manners);
+  const { world, authority, port, clock, later } = secured;
+  const socket = world.daemon.addresses?.socket ?? '';
+  await settled(secured);
+  for (let i = 0; i < 2; i++) await later(20 * MINUTE);
+  expect(await readMetrics(world.daemon)).toContain(`postern_tls_certificate_failed_tries{name="${HOSTNAME}"} 3\n`);
+  clock.pass(10 * MINUTE);
+  await later(0);
+  const [mail] = (await world.caught(1)).list();
+  expect(mail).toMatchObject({ to: 'ops@inbox.test', subject: `No certificate can be obtained for ${HOSTNAME}` });
+  const { out } = await runOperator(socket, ['doctor']);
+  expect(out).toContain('a policy forbids it');
+  expect(out).toContain('systemctl reload postern');
+  const orders = authority.orders.length;
+  manners.refuse = undefined;
+  await world.daemon.reload();
+  await expect.poll(async () => issuer(await shownAt(port))).toBe('Test authority');
+  expect(authority.orders).toHaveLength(orders + 1);
+});
+
+test('a reload keeps neither to the back-off nor less than a minute, and never forgets that the authority asked to wait', async () => {
+  const manners: Manners = { refuse: { status: 403, type: 'rejectedIdentifier', detail: 'no' } };
+  const secured = await start(manners);
+  const { world, authority, later } = secured;
+  async function ordersAfterReload(): Promise<number> {
+    await world.daemon.reload();
+    // The job comes after what the reload has begun.
+    await later(0);
+    return authority.orders.length;
+  }
+  await settled(secured);
+  expect(await ordersAfterReload()).toBe(1);
+  await later(2 * MINUTE);
+  manners.refuse = { status: 429, type: 'rateLimited', detail: 'too many', retryAfter: String((3 * HOUR) / 1000) };
+  expect(await ordersAfterReload()).toBe(2);
+  await later(HOUR);
+  expect(await ordersAfterReload()).toBe(2);
+  await later(2 * HOUR);
+  expect(await ordersAfterReload()).toBe(3);
 });
 
 test('an authority that does not answer does not hold up the end', async () => {

@@ -20,7 +20,9 @@ import { onTestFinished } from 'vitest';
 /** What it does, which a test may change at any time. */
 export interface Manners {
   /** Answers orders with this problem. */
-  refuse?: { readonly status: number; readonly type: string; readonly detail: string; readonly retryAfter?: string };
+  refuse?:
+    | { readonly status: number; readonly type: string; readonly detail: string; readonly retryAfter?: string }
+    | undefined;
   /** How often an authorization is still pending when it is asked for. */
   pending?: number;
   /** Certifies another name, or another key, than it was asked for. */
