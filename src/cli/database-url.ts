@@ -18,7 +18,7 @@ export function databaseUrl(text: string, file: string, env: NodeJS.ProcessEnv):
 }
 
 /** The URL with its references to secrets replaced. Throws UserError where one leads nowhere. */
-function resolveUrl(url: string, env: NodeJS.ProcessEnv): string {
+export function resolveUrl(url: string, env: NodeJS.ProcessEnv): string {
   const { value, findings } = resolveSecrets(url, machineSecrets(env), 'text');
   const [finding] = findings;
   if (finding !== undefined) throw new UserError(`${url}: ${finding.message}`);

@@ -154,12 +154,12 @@ export function sizeText(bytes: number): string {
 /** Characters between nothing and all. */
 const BAR_WIDTH = 24;
 
-/** `██████░░░░ 60 % of 1.5 MiB`: how far a work of so many bytes is. */
-export function barText(done: number, total: number): string {
-  const share = done / total;
+/** `██████░░░░ 60 % of 1.5 MiB`: how far a work of so many bytes, or of what `whole` says, is. */
+export function barText(done: number, total: number, whole = sizeText(total)): string {
+  const share = Math.min(1, done / total);
   const full = Math.round(share * BAR_WIDTH);
   const percent = `${Math.floor(share * 100)}`.padStart(3);
-  return `${'█'.repeat(full)}${'░'.repeat(BAR_WIDTH - full)} ${percent} % of ${sizeText(total)}`;
+  return `${'█'.repeat(full)}${'░'.repeat(BAR_WIDTH - full)} ${percent} % of ${whole}`;
 }
 
 /**

@@ -52,6 +52,7 @@ function parts(): Part[] {
     [SERVER, ['doctor'], () => import('./doctor.ts')],
     [SERVER, ['backup'], () => import('./backup.ts')],
     [SERVER, ['restore'], () => import('./restore.ts')],
+    [SERVER, ['migrate-store'], () => import('./migrate-store.ts')],
     [SERVER, ['config'], () => import('./config.ts')],
     [SERVER, ['queue', 'inbound', 'explain', 'trace'], () => import('./queue.ts')],
     [SERVER, ['tenants', 'usage', 'billing'], () => import('./tenants.ts')],

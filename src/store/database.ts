@@ -59,7 +59,7 @@ export async function openForReadingOnly(url: string): Promise<Store> {
   try {
     if (file === undefined) await (await connectClient(url)).end();
     store = file === undefined ? openPostgresStore(url) : openSqliteReader(resolve(file));
-    const done = await migrationsOf(store.read, store.dialect);
+    const done = await migrationNames(store.read, store.dialect);
     const wanted = Object.keys(migrationsFor(store.dialect));
     if (done.length !== wanted.length || done.some((name) => !wanted.includes(name))) {
       const other = `it has the schema ${done.at(-1) ?? 'of no version'}, and this version reads ${wanted.at(-1)}`;
@@ -177,7 +177,7 @@ async function migrate(
   try {
     const migrations = migrationsFor(dialect);
     const migrator = new Migrator({ db, provider: { getMigrations: () => Promise.resolve(migrations) } });
-    const done = await migrationsOf(db, dialect);
+    const done = await migrationNames(db, dialect);
     const newer = done.find((name) => migrations[name] === undefined);
     if (newer !== undefined) throw new UserError(newerText(newer, copies()));
     if (done.length > 0 && done.length < Object.keys(migrations).length) await copy();
@@ -189,7 +189,7 @@ async function migrate(
 }
 
 /** The names of the migrations that have run on it, in order; none of a new database. */
-async function migrationsOf(db: QueryExecutorProvider, dialect: Dialect): Promise<string[]> {
+export async function migrationNames(db: QueryExecutorProvider, dialect: Dialect): Promise<string[]> {
   const table =
     dialect === 'sqlite'
       ? sql<{ name: string | null }>`select name from sqlite_master where name = 'kysely_migration'`
@@ -199,7 +199,11 @@ async function migrationsOf(db: QueryExecutorProvider, dialect: Dialect): Promis
   return rows.map(({ name }) => name);
 }
 
+/** Stands among the migrations of a database into which another is copied (transfer.ts): no version starts on it. */
+export const UNFINISHED_COPY = '9999-unfinished-copy';
+
 function newerText(schema: string, [copy]: readonly string[]): string {
+  if (schema === UNFINISHED_COPY) return 'another database is being copied into it: run postern migrate-store again';
   const back =
     copy === undefined ? 'restore a backup of this version' : `restore ${copy}, the copy from before the upgrade`;
   return `a newer version of Postern has written it (schema ${schema}): install that version, or ${back} (docs/upgrade.md)`;

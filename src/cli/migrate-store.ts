@@ -1,0 +1,69 @@
+/** `postern migrate-store`: moves a server from SQLite to PostgreSQL or back, while the daemon is stopped. */
+import { readFile } from 'node:fs/promises';
+import { resolve } from 'node:path';
+import { findServerFile } from '../config/files.ts';
+import { maskPasswords } from '../config/secrets.ts';
+import { messageOf, PassingError, UserError } from '../lib/errors.ts';
+import { CommandFailed, UsageError } from './client.ts';
+import { CONFIG_OPTION, JSON_OUT, type CliCommand } from './command.ts';
+import { databaseUrl, resolveUrl } from './database-url.ts';
+import { barText, counted, writeJson } from './output.ts';
+import type { Terminal } from './terminal.ts';
+
+interface MigrateFlags {
+  readonly config?: string;
+  readonly json: boolean;
+}
+
+/** Adds `migrate-store`. */
+export function addCommands(program: CliCommand): void {
+  const { terminal } = program.cli;
+  program
+    .command('migrate-store')
+    .summary('Move to PostgreSQL, or back to SQLite')
+    .argument('<url>', 'The new database as database.url names it; ${NAME} and file:/path stand for secrets')
+    .description(
+      'Copy the database of a stopped daemon to an empty one of the other kind, and compare every table by its rows and a checksum. An ' +
+        'interrupted copy continues when the command is run again. server.yml is not changed',
+    )
+    .option(...CONFIG_OPTION)
+    .option(...JSON_OUT)
+    .example("migrate-store 'postgres://postern:${DB_PASSWORD}@db.internal/postern'", 'From SQLite to PostgreSQL')
+    .example('migrate-store sqlite:/var/lib/postern/postern.db', 'And back')
+    .action((url: string, flags: MigrateFlags) => migrateStore(terminal, url, flags));
+}
+
+async function migrateStore(terminal: Terminal, url: string, { config, json }: MigrateFlags): Promise<void> {
+  const { env } = terminal;
+  if (!/^(?:sqlite:\/|postgres(?:ql)?:\/\/)/.test(url)) {
+    throw new UsageError(
+      `${maskPasswords(url)} is not a database URL, such as postgres://user@host/name or sqlite:/path`,
+    );
+  }
+  const serverFile = resolve(terminal.folder, await findServerFile(config, env));
+  const text = await readFile(serverFile, 'utf8').catch((error: unknown) => {
+    throw new CommandFailed(`Cannot read ${serverFile}: ${messageOf(error)}`, { cause: error });
+  });
+  const { transferDatabase } = await import('../store/transfer.ts');
+  const moved = await transferDatabase({
+    from: databaseUrl(text, serverFile, env),
+    to: resolveUrl(url, env),
+    onProgress: ({ step, done, total }) =>
+      terminal.progress(`${step === 'copying' ? 'Copying ' : 'Checking'}  ${barText(done, total, `${total} rows`)}`),
+  }).catch((error: unknown) => {
+    terminal.progress('');
+    if (error instanceof PassingError) throw new CommandFailed(messageOf(error), { cause: error });
+    if (error instanceof UserError) throw error;
+    const words = `The copy was interrupted: ${messageOf(error)}. To continue it, run the command again`;
+    throw new CommandFailed(words, { cause: error });
+  });
+  terminal.progress('');
+  if (json) return writeJson(terminal, moved);
+  const { tables, rows, resumed } = moved;
+  const part = resumed === 0 ? '' : ` (${resumed} of them before the interruption)`;
+  terminal.write(
+    `Copied ${counted(rows, 'row')} in ${counted(tables, 'table')}${part}; all tables are the same in both databases.\n` +
+      `Now set database.url to ${maskPasswords(url)} in ${serverFile} and start the daemon.\n` +
+      'Do not start a daemon on the old database again: it would send the queued mail a second time.\n',
+  );
+}
