@@ -14,7 +14,8 @@ import {
   zoneText,
   type Domain,
 } from './dns-records.ts';
-import { print, shortTime, writeJson, writeTable } from './output.ts';
+import { writeReports } from './domain-reports.ts';
+import { print, shortTime, showing, writeJson, writeTable } from './output.ts';
 import { EXIT, isConfirmed, poll, type Api } from './run.ts';
 import { printable, type Terminal } from './terminal.ts';
 import { domainName } from './values.ts';
@@ -53,6 +54,13 @@ export function addCommands(program: CliCommand): void {
     .argument('[domain]', 'Show all records of this domain (default: a summary of all domains)', domainName)
     .description('Show the result of the last DNS check')
     .account(status);
+  domains
+    .command('reports')
+    .argument(...DOMAIN)
+    .timeRange()
+    .description('Show who sent mail in the name of a domain, and TLS failures, as receivers report them')
+    .example('domains reports example.com --from 2026-01-01', 'All reports since a date')
+    .account(showing(routes.reports, writeReports));
   domains
     .command('add')
     .argument(...DOMAIN)

@@ -1,7 +1,7 @@
 /** Domains, the DNS records that they need, and DKIM keys; also those of the server's own name. */
 import { z } from 'zod';
 import { route } from './route.ts';
-import { environment, listingByName, optionalTime, page, time } from './values.ts';
+import { environment, listingByName, optionalTime, page, since, time, until } from './values.ts';
 
 const dnsRecord = z.object({
   purpose: z.enum(['ownership', 'dkim', 'spf', 'dmarc', 'inbound', 'mta_sts', 'tlsrpt']),
@@ -47,6 +47,54 @@ const domain = z.object({
   keys: z.array(dkimKey).describe('Its DKIM keys: the signing ones first, then by age.'),
 });
 
+/** The longest time that `GET /domains/{domain}/reports` answers. */
+export const MAX_REPORT_DAYS = 366;
+export const DEFAULT_REPORT_DAYS = 30;
+
+const alignment = z.enum(['aligned', 'unaligned', 'failed', 'none']);
+
+const reports = z.object({
+  domain: z.string(),
+  from: time,
+  to: time.describe('End of the last day.'),
+  messages: z.int().describe('Messages in the name of the domain, as receivers reported them.'),
+  passed: z.int().describe('Of these, messages that passed DMARC: DKIM or SPF was `aligned`.'),
+  days: z.array(z.object({ day: z.iso.date(), messages: z.int(), passed: z.int() })).describe('UTC days.'),
+  sources: z
+    .array(
+      z.object({
+        source: z.string().describe('IP address. Empty: the sum of sources that are too many to be listed.'),
+        this_server: z.boolean().describe('Whether this server sends from that address.'),
+        messages: z.int(),
+        disposition: z.enum(['none', 'quarantine', 'reject']).describe('What receivers did because of the policy.'),
+        dkim: alignment.describe(
+          '`aligned`: passed for the domain. `unaligned`: passed for another domain, `dkim_domain`. `none`: no signature.',
+        ),
+        spf: alignment.describe('The same for SPF and `spf_domain`.'),
+        dkim_domain: z.string(),
+        spf_domain: z.string(),
+      }),
+    )
+    .describe('Most messages first; at most 200.'),
+  tls: z.object({
+    sessions: z.int().describe('Connections to the mail servers of the domain, as senders reported them.'),
+    failures: z.int(),
+    results: z
+      .array(
+        z.object({
+          policy: z.string().describe('`sts`, `tlsa` or `no-policy-found`.'),
+          result: z.string().describe('`success`, or the type of the failure as in RFC 8460, section 4.3.'),
+          mx: z.string().describe('The mail server. Empty: not known.'),
+          sessions: z.int(),
+        }),
+      )
+      .describe('Most sessions first; at most 200.'),
+  }),
+  reporters: z
+    .array(z.object({ reporter: z.string(), kind: z.enum(['dmarc', 'tls']), reports: z.int() }))
+    .describe('Who sent how many reports: the domains that authenticated them. Most reports first; at most 50.'),
+});
+
 const READ = { permission: 'domains.read', domains: 'narrow', tag: 'Domains' } as const;
 const WRITE = { ...READ, permission: 'domains.write', errors: ['DOMAIN_NOT_FOUND'] } as const;
 
@@ -76,6 +124,19 @@ export const domains = {
     readsLive: true,
     summary: 'Shows a domain, its DNS records, and what the last check found.',
     answer: domain,
+    errors: ['DOMAIN_NOT_FOUND'],
+  }),
+  reports: route('GET /domains/:domain/reports', {
+    ...READ,
+    summary:
+      'Shows who sent mail in the name of a domain, and TLS failures of mail to it, as other mail systems report them.',
+    description:
+      'Counts of the DMARC and TLS reports that came to `reports@` at the host name of the server. Anybody can send such a report: compare `reporters` before you rely on a number.',
+    query: z.strictObject({
+      from: since.optional().describe(`First day. Default: ${DEFAULT_REPORT_DAYS} days before \`to\`.`),
+      to: until.optional().describe('Last day. Default: today.'),
+    }),
+    answer: reports,
     errors: ['DOMAIN_NOT_FOUND'],
   }),
   verify: route('POST /domains/:domain/verify', {

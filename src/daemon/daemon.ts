@@ -12,6 +12,7 @@ import { watchConfig, findServerFile } from '../config/files.ts';
 import { createKeyring } from '../domains/dkim-keys.ts';
 import { createConsent, releaseInTime, sweepTokens } from '../accounts/consent.ts';
 import { createDomains, type Domains } from '../domains/domains.ts';
+import { receivedReports } from '../domains/received-reports.ts';
 import { adoptHostKey, createHostKeys } from '../domains/rotation.ts';
 import { Idempotency } from '../accounts/idempotency.ts';
 import { recountWaiting } from '../accounts/message-limits.ts';
@@ -331,6 +332,7 @@ async function start(
       forwardedBy: forwarded.peers,
     }),
     explain,
+    reportsOn: (span) => receivedReports(core, span),
     trace: (id) => trace(store, id),
     files,
     idempotency,

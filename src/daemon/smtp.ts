@@ -16,6 +16,7 @@ import { createMemory } from '../mail/lookups.ts';
 import { receivedLine } from '../mail/forward.ts';
 import { openReplyAddress, openReturnPath, openSrs } from '../mail/own-addresses.ts';
 import type { LoopbackAddress } from '../smtp-client/route.ts';
+import { createReportIntake, createReportReading } from '../smtp/aggregate-reports.ts';
 import { createBounceReading, createBounces } from '../smtp/bounces.ts';
 import { type MailAuthenticator, createSmtpPolicy } from '../smtp/accept.ts';
 import { SmtpListener, type ListenerOptions } from '../smtp/listener.ts';
@@ -23,7 +24,7 @@ import type { SmtpPolicy } from '../smtp/session.ts';
 import type { Directory } from '../smtp/recipients.ts';
 import type { SmtpCounters } from '../smtp/receive.ts';
 import { createReplyRelay } from '../smtp/reply-relay.ts';
-import { createReportReader } from '../smtp/report-reader.ts';
+import { createAggregateReader, createBounceReader } from '../smtp/report-reader.ts';
 import { sweepInbound } from '../smtp/retention.ts';
 import { openSrsKeys, type SrsKeys } from '../smtp/srs-keys.ts';
 import { createSubmission, type SubmissionParts } from '../smtp/submission.ts';
@@ -67,7 +68,8 @@ export async function openSmtp(parts: SmtpParts): Promise<Smtp> {
   const { roles, smtp } = server.server;
   if (!roles.includes('smtp')) return { addresses: [], loopback: undefined, jobs: {}, close: () => Promise.resolve() };
   const srs = await openSrsKeys({ store, clock });
-  const reader = createReportReader({ clock, log });
+  const reader = createBounceReader({ clock, log });
+  const aggregateReader = createAggregateReader({ clock, log });
   const loopbackSecret = randomBytes(24).toString('base64url');
   const listeners: SmtpListener[] = [];
 
@@ -82,7 +84,7 @@ export async function openSmtp(parts: SmtpParts): Promise<Smtp> {
 
   async function close(graceMs: number): Promise<void> {
     await Promise.all(listeners.map((listener) => listener.close(graceMs)));
-    await reader.close();
+    await Promise.all([reader.close(), aggregateReader.close()]);
   }
 
   try {
@@ -102,6 +104,7 @@ export async function openSmtp(parts: SmtpParts): Promise<Smtp> {
       jobs: {
         inbound: sweepInbound({ store, clock, config }),
         bounces: createBounceReading({ ...parts, reader }),
+        reports: createReportReading({ ...parts, reader: aggregateReader }),
         srs: srs.renew,
       },
       close,
@@ -146,6 +149,7 @@ function createPolicy(parts: SmtpParts, directory: () => Directory): SmtpPolicy 
     ...parts,
     ...createBounces({ ...parts, directory, ttl }),
     directory,
+    takeReport: createReportIntake(parts),
     takeReply: createReplyRelay({ ...parts, conversationOf: (id) => conversationOf(id, parts), ttl }),
     authenticate: createAuthenticator(parts),
     received: (mail) => receivedLine({ ...mail, hostname: config().server.hostname }),

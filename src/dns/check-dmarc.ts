@@ -6,11 +6,14 @@
 import { recordsOf, type Answer, type Resolver } from './resolver.ts';
 import { missing, ok, tagList, unanswered, wrong, type Finding } from './finding.ts';
 
-/** The verdict on the TXT records `texts` at `name` (`_dmarc.…`), or else on those of the domains above. */
+/**
+ * The verdict on the TXT records `texts` at `name` (`_dmarc.…`), or else on those of the domains above. A note says how
+ * reports would come to this server too, at `reportsTo`.
+ */
 export async function checkDmarc(
   name: string,
   texts: readonly string[],
-  resolver: Pick<Resolver, 'txt' | 'lookup'>,
+  { resolver, reportsTo }: { readonly resolver: Pick<Resolver, 'txt' | 'lookup'>; readonly reportsTo: string },
 ): Promise<Finding> {
   const found = policiesIn(texts);
   const [only] = found;
@@ -21,12 +24,20 @@ export async function checkDmarc(
   }
   if (only !== undefined) {
     const problem = faultIn(only);
-    return problem === undefined ? ok(found) : { ...wrong(problem, found), value: corrected(only) ?? '' };
+    return problem === undefined
+      ? ok(found, [reportsHint(only, reportsTo)])
+      : { ...wrong(problem, found), value: corrected(only) ?? '' };
   }
   const near = texts.find((text) => /dmarc/i.test(text));
   const above = await policyAbove(name.slice('_dmarc.'.length), resolver);
   if (above === undefined) return none(name, near, resolver);
   return 'kind' in above ? { ...unanswered(above), found: near === undefined ? [] : [near] } : inherited(above, near);
+}
+
+/** Whom the reports go to is the owner's choice. */
+function reportsHint(policy: string, reportsTo: string): string | undefined {
+  if ((tagList(policy)?.get('rua') ?? '').toLowerCase().includes(`mailto:${reportsTo}`)) return undefined;
+  return `To see its reports with \`postern domains reports\` as well, add mailto:${reportsTo} to rua=.`;
 }
 
 /** Neither the domain nor one above has a policy. */

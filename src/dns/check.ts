@@ -9,7 +9,7 @@ import { checkDmarc } from './check-dmarc.ts';
 import { checkMx } from './check-mx.ts';
 import { checkMtaSts, checkPolicyHost, checkTlsReporting, type PolicyWorld } from './mta-sts.ts';
 import { ownAddresses } from './networks.ts';
-import type { DomainRecord } from './records.ts';
+import { reportAddress, type DomainRecord } from './records.ts';
 import { adviseSpf } from './spf.ts';
 import { missing, ok, tagList, unanswered, wrong, type Finding } from './finding.ts';
 
@@ -87,7 +87,7 @@ async function findText(record: DomainRecord, place: Place): Promise<Finding> {
     case 'spf':
       return inTime(adviseSpf(domain, texts, place));
     case 'dmarc':
-      return checkDmarc(record.name, texts, resolver);
+      return checkDmarc(record.name, texts, { resolver, reportsTo: reportAddress(place.hostname) });
     case 'mta_sts':
       return checkMtaSts(domain, texts, place);
     case 'tlsrpt':

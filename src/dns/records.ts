@@ -8,6 +8,19 @@ import { policyRecord } from './mta-sts.ts';
 export const PURPOSES = ['ownership', 'dkim', 'spf', 'dmarc', 'inbound', 'mta_sts', 'tlsrpt'] as const;
 export const RECORD_TYPES = ['TXT', 'MX', 'CNAME'] as const;
 
+/** Local part of the address at the host name to which receivers send their reports on DMARC and TLS. */
+export const REPORTS = 'reports';
+
+/** `reports@mail.example.net` */
+export function reportAddress(hostname: string): string {
+  return `${REPORTS}@${hostname}`;
+}
+
+/** By which the host name agrees to get reports about other domains (RFC 7489 §7.1, RFC 9990 §4): published once for all. */
+export function reportConsent(hostname: string): Pick<DomainRecord, 'type' | 'name' | 'value'> {
+  return { type: 'TXT', name: `*._report._dmarc.${hostname}`, value: 'v=DMARC1;' };
+}
+
 export interface DomainRecord {
   readonly purpose: (typeof PURPOSES)[number];
   readonly type: (typeof RECORD_TYPES)[number];
@@ -48,8 +61,7 @@ export function domainRecords({ domain, token, hostname, dkim, inbound }: Record
     ...dkim.map((key) => dkimRecord(domain, key)),
     // Our envelope sender is at the host name, so SPF does not pass for the domain by itself; receivers look all the same.
     advised('spf', domain, `v=spf1 a:${hostname} ~all`),
-    // RFC 5321 §4.5.1: postmaster exists wherever mail is taken.
-    advised('dmarc', `_dmarc.${domain}`, `v=DMARC1; p=none; rua=mailto:postmaster@${domain}`),
+    advised('dmarc', `_dmarc.${domain}`, `v=DMARC1; p=none; rua=mailto:${reportAddress(hostname)}`),
     ...(inbound === undefined ? [] : inboundRecords(domain, hostname, inbound === 'encrypted')),
   ];
 }
@@ -63,7 +75,7 @@ function inboundRecords(domain: string, hostname: string, isEncrypted: boolean):
     mx,
     { purpose: 'mta_sts', ...host },
     advised('mta_sts', `_mta-sts.${domain}`, policyRecord(hostname)),
-    advised('tlsrpt', `_smtp._tls.${domain}`, `v=TLSRPTv1; rua=mailto:postmaster@${domain}`),
+    advised('tlsrpt', `_smtp._tls.${domain}`, `v=TLSRPTv1; rua=mailto:${reportAddress(hostname)}`),
   ];
 }
 

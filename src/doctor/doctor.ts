@@ -8,6 +8,7 @@ import {
   checkHostDkim,
   checkHostSpf,
   checkName,
+  checkReports,
   checkReverse,
   type Host,
   addressesOf,
@@ -24,6 +25,7 @@ import {
   checkProxies,
   checkQueue,
   checkResolver,
+  domainsReportingHere,
   type Machine,
 } from './machine.ts';
 import { checkPort25 } from './port25.ts';
@@ -81,6 +83,7 @@ export function createDoctor(machine: DoctorParts): Doctor {
       host_spf: () => checkHostSpf(host),
       host_dkim: async () => checkHostDkim(host, await hostRecords(store, hostname)),
       bounces: () => checkBounces(host),
+      dmarc_reports: async () => checkReports(host, await domainsReportingHere(machine)),
     };
     const looks: Readonly<Record<string, () => Promise<Results>>> = {
       daemon: async () => (down === undefined ? [] : checkDaemon(down)),

@@ -6,7 +6,7 @@ import { checkDkim } from '../dns/check-dkim.ts';
 import { checkMx } from '../dns/check-mx.ts';
 import { recordsOf, silenceOf, type Answer, type Resolver } from '../dns/resolver.ts';
 import { isPublicAddress, reverseName, placeOf } from '../dns/networks.ts';
-import type { DomainRecord } from '../dns/records.ts';
+import { reportConsent, type DomainRecord } from '../dns/records.ts';
 import { adviseSpf } from '../dns/spf.ts';
 import { resultOf, unanswered, type Result, type Results } from './check.ts';
 
@@ -105,6 +105,35 @@ export async function checkHostDkim({ resolver }: Host, records: readonly Domain
     }),
   );
 }
+
+/**
+ * Whether receivers send the reports of other domains here: they ask the host name first (RFC 7489 §7.1, RFC 9990 §4).
+ * `domains` have its address in their DMARC records.
+ */
+export async function checkReports({ hostname, resolver }: Host, domains: readonly string[]): Promise<Results> {
+  const others = domains.filter((name) => name !== hostname && !hostname.endsWith(`.${name}`)).slice(0, MAX_REPORTING);
+  const [first] = others;
+  if (first === undefined) return [];
+  const answers = await Promise.all(
+    others.map(async (name) => ({ name, answer: await resolver.txt(`${name}._report._dmarc.${hostname}`) })),
+  );
+  const without = answers.filter(
+    ({ answer }) =>
+      answer.kind !== 'failed' && !recordsOf(answer).some((text) => /^v\s*=\s*DMARC1\s*(?:;|$)/.test(text)),
+  );
+  if (without.length > 0) {
+    const { type, name, value } = reportConsent(hostname);
+    const advice = `Publish ${type} ${name}: ${value} Until then receivers do not send the DMARC reports of these domains here.`;
+    const found = `${hostname} does not accept the DMARC reports of ${without.map((each) => each.name).join(', ')}`;
+    return { status: 'warning', found, advice };
+  }
+  const silence = answers.map(({ answer }) => silenceOf(answer)).find((reason) => reason !== undefined);
+  if (silence !== undefined) return unanswered(silence);
+  return { status: 'ok', found: `${hostname} accepts DMARC reports of other domains` };
+}
+
+/** Domains that are asked for. */
+const MAX_REPORTING = 5;
 
 /** Bounces go to the host name: to its MX, else to its addresses (RFC 5321 §5.1). */
 export async function checkBounces({ hostname, publicIps, resolver }: Host): Promise<Results> {

@@ -1,9 +1,11 @@
 /** What the daemon stands on: clock, disk, database, queue, resolver, domains, configuration. */
 import { statfs } from 'node:fs/promises';
 import { dirname } from 'node:path';
+import { z } from 'zod';
 import { checkServer } from '../config/checks.ts';
 import type { Snapshot } from '../config/snapshot.ts';
 import type { Dnssec } from '../dns/dnssec.ts';
+import { reportAddress } from '../dns/records.ts';
 import type { Resolver } from '../dns/resolver.ts';
 import { isoTime, type Clock } from '../lib/clock.ts';
 import { messageOf } from '../lib/errors.ts';
@@ -144,6 +146,24 @@ export async function checkDomains({ store, snapshot }: Machine): Promise<Result
   const found = [`${verified} of ${rows.length} verified`, ...named].join(', ');
   const advice = 'postern domains status shows what their DNS lacks; mail of failed ones is held.';
   return { status: broken.length === 0 ? 'ok' : 'warning', found, advice };
+}
+
+/** Domains whose DMARC records, as last found, send reports to this server. */
+export async function domainsReportingHere({ store, snapshot }: Machine): Promise<string[]> {
+  const address = `mailto:${reportAddress(snapshot().server.server.hostname)}`;
+  const rows = await allDomains(store);
+  const names = rows
+    .filter(({ project }) => project !== '')
+    .filter(({ records }) => dmarcOf(records).some((text) => text.toLowerCase().includes(address)))
+    .map(({ name }) => name);
+  return [...new Set(names)];
+}
+
+const checked = z.array(z.object({ purpose: z.string(), found: z.array(z.string()) }));
+
+/** The DMARC records that the last check found. */
+function dmarcOf(records: string | null): string[] {
+  return checked.parse(JSON.parse(records ?? '[]')).flatMap(({ purpose, found }) => (purpose === 'dmarc' ? found : []));
 }
 
 /** A proxy that is not trusted gives all its visitors one address. */

@@ -75,6 +75,12 @@ function decisionStep(decision: Decision): Step {
         `an answer, passed on to the ${decision.ticket.to} of ${decision.ticket.message}`,
         'it is an address that hides whose it is',
       );
+    case 'report':
+      return passes(
+        'decision',
+        'read as an aggregate report on DMARC or TLS; other mail is refused',
+        'it is the address for reports at the host name',
+      );
     case 'refuse':
       return stops('decision', `refused: ${decision.reply}`, decision.reason);
   }

@@ -118,15 +118,23 @@ export function firstOf(fields: Fields, name: string): string {
   return fields.get(name)?.[0] ?? '';
 }
 
-/** The body without its transfer encoding. */
-export function decoded({ fields, body }: Part): string {
+/** The body without its transfer encoding, as text. */
+export function decoded(part: Part): string {
+  return withLf(contentOf(part).toString('latin1'));
+}
+
+/** The bytes of the body without its transfer encoding. */
+export function contentOf({ fields, body }: Part): Buffer {
   switch (firstOf(fields, 'content-transfer-encoding').toLowerCase()) {
     case 'base64':
-      return withLf(Buffer.from(body, 'base64').toString('latin1'));
+      return Buffer.from(body, 'base64');
     case 'quoted-printable':
-      return withLf(body.replaceAll(/=(?:\n|([\dA-Fa-f]{2}))/g, (_, hex?: string) => characterOf(hex)));
+      return Buffer.from(
+        body.replaceAll(/=(?:\n|([\dA-Fa-f]{2}))/g, (_, hex?: string) => characterOf(hex)),
+        'latin1',
+      );
     default:
-      return body;
+      return Buffer.from(body, 'latin1');
   }
 }
 

@@ -46,6 +46,8 @@ export interface IntakeResult {
   readonly dues?: readonly { readonly name: string; readonly due: number }[];
   /** The messages (`msg_…`) that read the chunks of this one until they are sent. */
   readonly messages?: readonly string[];
+  /** Its own bytes are read later. */
+  readonly keepsBytes?: boolean;
   /** Why it is not accepted after all, for anybody. */
   readonly refusal?: Refusal;
 }
@@ -66,6 +68,7 @@ export interface SmtpPolicyParts extends RecorderParts {
   readonly takeBounce: Intake<'bounce'>;
   readonly takeReturned: Intake<'srs'>;
   readonly takeReply: Intake<'reply'>;
+  readonly takeReport: Intake<'report'>;
   /** How long a forward is tried, ms. */
   readonly ttl: () => number;
   /** Asks the targets of a tenant to agree to its mail, where they have to. Never rejects. */
@@ -119,6 +122,8 @@ function createAccept(parts: SmtpPolicyParts): ReceiveParts['accept'] {
         return parts.takeReturned(mail, recipient);
       case 'reply':
         return parts.takeReply(mail, recipient);
+      case 'report':
+        return parts.takeReport(mail, recipient);
     }
   }
 
@@ -146,11 +151,12 @@ function createAccept(parts: SmtpPolicyParts): ReceiveParts['accept'] {
     const refusal = taken.find((each) => each.refusal !== undefined)?.refusal;
     if (refusal !== undefined) return refusal;
     const messages = taken.flatMap((each) => each.messages ?? []);
+    const isKept = messages.length > 0 || taken.some(({ keepsBytes }) => keepsBytes === true);
     const reply = `250 2.0.0 accepted as ${id}`;
     const trace = parts.received(mail) + authentication.headers;
     await store.write([
       insertInbound(inboundRow(mail, { trace, verdicts: authentication.verdicts, messages })),
-      ...(messages.length > 0 ? chunks.last() : chunks.dropped()),
+      ...(isKept ? chunks.last() : chunks.dropped()),
       ...taken.flatMap(({ rows = [] }) => rows),
       ...logged(mail, reply),
       ...duesOf(taken),

@@ -116,7 +116,7 @@ async function headOf(mail: InboundMessage): Promise<Uint8Array> {
 export interface ReadingParts extends PolicyParts {
   readonly clock: Clock;
   readonly log: Log;
-  readonly reader: ReportReader;
+  readonly reader: ReportReader<Report>;
   /** There is mail to send. */
   readonly wake: () => void;
 }

@@ -7,6 +7,7 @@ import { isServed } from '../accounts/tenants.ts';
 import { responsible, type Snapshot } from '../config/snapshot.ts';
 import { followForwarding, MAX_DELIVERIES, routeOf } from '../config/forwarding.ts';
 import { parseAddress, type Address } from '../lib/addresses.ts';
+import { REPORTS, reportAddress } from '../dns/records.ts';
 import type { ReplyTicket } from '../mail/own-addresses.ts';
 import { OPERATOR } from '../store/tenants.ts';
 import { isDomainServed } from '../store/domains.ts';
@@ -42,7 +43,9 @@ export type Accepted =
   | ({ readonly kind: 'bounce'; readonly message: string } & Ours)
   /** A bounce of what we forwarded: it goes on to the one who sent that. */
   | ({ readonly kind: 'srs'; readonly sender: string } & Ours)
-  | ({ readonly kind: 'reply'; readonly ticket: ReplyTicket } & Ours);
+  | ({ readonly kind: 'reply'; readonly ticket: ReplyTicket } & Ours)
+  /** An aggregate report on DMARC or TLS, to be read. */
+  | ({ readonly kind: 'report' } & Ours);
 
 export interface Refused {
   readonly kind: 'refuse';
@@ -90,7 +93,7 @@ export async function decideServed(
   return refuse('451 4.7.1 mail for this address is not accepted at the moment', 'tenant_suspended', decision);
 }
 
-/** Addresses that this server made itself, and its postmaster's. */
+/** Addresses that this server made itself, its postmaster's, and that of reports. */
 function atHostname(address: Address, sender: string, directory: Directory): Decision | undefined {
   const local = address.local.toLowerCase();
   const ours = { original: address.address, domain: address.domain, tenant: OPERATOR };
@@ -104,7 +107,11 @@ function atHostname(address: Address, sender: string, directory: Directory): Dec
     const original = sender === '' ? directory.openSrs(address.address) : undefined;
     return original === undefined ? notIssued('srs', ours) : { kind: 'srs', sender: original, ...ours };
   }
-  return directory.snapshot.domains.has(address.domain) ? undefined : unknown(ours);
+  const domain = directory.snapshot.domains.get(address.domain);
+  // A rule of the owner's stands before what we make of the name.
+  if (local === REPORTS && domain?.config.forwarding[reportAddress(address.domain)] === undefined)
+    return { kind: 'report', ...ours };
+  return domain === undefined ? unknown(ours) : undefined;
 }
 
 function atDomain(address: Address, directory: Directory): Decision {

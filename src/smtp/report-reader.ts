@@ -7,11 +7,12 @@ import { Worker as Thread } from 'node:worker_threads';
 import type { Clock } from '../lib/clock.ts';
 import { errorFields } from '../lib/errors.ts';
 import type { Log } from '../lib/log.ts';
+import type { AggregateReport } from '../mail/aggregate-rows.ts';
 import type { Report } from '../mail/report-parts.ts';
 
-export interface ReportReader {
+export interface ReportReader<Answer> {
   /** What the message that begins so tells; undefined where reading took too much. Only one at a time. */
-  read(head: Uint8Array): Promise<Report | undefined>;
+  read(head: Uint8Array): Promise<Answer | undefined>;
   /** Ends the thread; the next reading starts another. */
   close(): Promise<void>;
 }
@@ -19,8 +20,8 @@ export interface ReportReader {
 export interface ReaderOptions {
   readonly clock: Clock;
   readonly log: Log;
-  /** The thread's file, for tests of what it may not do. */
-  readonly file?: URL;
+  /** The thread's file: it says when it is there, and answers each message with one. */
+  readonly file: URL;
   readonly mostMs?: number;
 }
 
@@ -28,8 +29,18 @@ export interface ReaderOptions {
 const MAX_MS = 5000;
 const MEMORY = { maxOldGenerationSizeMb: 64, maxYoungGenerationSizeMb: 16 };
 
-export function createReportReader(options: ReaderOptions): ReportReader {
-  const { clock, log, file = new URL('./report-thread.ts', import.meta.url), mostMs = MAX_MS } = options;
+/** Reads bounces and complaints. */
+export function createBounceReader(options: Omit<ReaderOptions, 'file'>): ReportReader<Report> {
+  return createReportReader({ ...options, file: new URL('./report-thread.ts', import.meta.url) });
+}
+
+/** Reads aggregate reports. */
+export function createAggregateReader(options: Omit<ReaderOptions, 'file'>): ReportReader<AggregateReport> {
+  return createReportReader({ ...options, file: new URL('./aggregate-thread.ts', import.meta.url) });
+}
+
+/** A reader whose thread answers an `Answer`. */
+export function createReportReader<Answer>({ clock, log, file, mostMs = MAX_MS }: ReaderOptions): ReportReader<Answer> {
   let running: Thread | undefined;
 
   /** It is never ended in its start: that could take the whole process with it. */
@@ -56,7 +67,7 @@ export function createReportReader(options: ReaderOptions): ReportReader {
     async read(head) {
       const thread = running ?? (await start());
       const over = new AbortController();
-      const { promise, resolve } = Promise.withResolvers<Report | undefined>();
+      const { promise, resolve } = Promise.withResolvers<Answer | undefined>();
       function giveUp(): void {
         resolve(undefined);
       }

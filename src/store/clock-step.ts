@@ -20,7 +20,7 @@ export interface Schedules {
   readonly webhooks: readonly number[];
   /** How long a lease lasts. */
   readonly lease: number;
-  /** How long the reading of a bounce lasts. */
+  /** How long the reading of a bounce or a report lasts. */
   readonly bounce: number;
 }
 
@@ -83,6 +83,11 @@ const bounces = query<{ now: number; bounce: number }>((value) => {
     where due > ${now} + cast(${value('bounce')} as bigint) and due > ${now} + (${now} - created_at)`;
 });
 
+const unreadReports = query<{ now: number; bounce: number }>((value) => {
+  const now = sql`cast(${value('now')} as bigint)`;
+  return sql`update unread_reports set due = ${value('now')} where due > ${now} + cast(${value('bounce')} as bigint)`;
+});
+
 const limits = query<{ after: number }>((value) => sql`delete from limits where starts_at > ${value('after')}`);
 
 /** A request that is in progress since the future has died: its key may be used again. */
@@ -105,6 +110,7 @@ export async function pullBackDueTimes(store: Store, schedules: Schedules): Prom
     webhookBeginnings({ now }),
     webhookCursors({ now }),
     bounces({ now, bounce }),
+    unreadReports({ now, bounce }),
     limits({ after }),
     idempotencyKeys({ after }),
   ]);

@@ -638,6 +638,65 @@ export interface Tables {
     due: number;
     created_at: number;
   };
+  /** An aggregate report that is taken with 250 and not read yet; its bytes are in raw_chunks. */
+  unread_reports: {
+    /** `inb_…` */
+    inbound: string;
+    /** As of bounces. */
+    tries: number;
+    due: number;
+    created_at: number;
+  };
+  /** An aggregate report that was read, so that it counts once. */
+  received_reports: {
+    /** SHA-256 of reporter, kind, domain and the id that its sender gave it. */
+    hash: string;
+    /** Who owned the domain then. */
+    tenant: string;
+    /** What it is about; of one on several domains the first that is ours. */
+    domain: string;
+    /** Start of the UTC day that it is about, ms. */
+    day: number;
+    /** The domain that authenticated it. */
+    reporter: string;
+    kind: 'dmarc' | 'tls';
+    created_at: number;
+  };
+  /** Mail in the name of a domain as receivers report it (DMARC). */
+  dmarc_results: {
+    domain: string;
+    /** Start of the UTC day, ms. */
+    day: number;
+    tenant: string;
+    /** As of received_reports. */
+    reporter: string;
+    /** IP address that sent it; empty for all for which there was no room. */
+    source: string;
+    disposition: 'none' | 'quarantine' | 'reject';
+    /** `aligned`: it passed for the domain. `unaligned`: for another one. */
+    dkim: 'aligned' | 'unaligned' | 'failed' | 'none';
+    spf: 'aligned' | 'unaligned' | 'failed' | 'none';
+    /** Empty where there is none. */
+    dkim_domain: string;
+    spf_domain: string;
+    count: number;
+  };
+  /** Connections of senders to the mail servers of a domain as they report them (TLSRPT). */
+  tls_results: {
+    domain: string;
+    /** Start of the UTC day, ms. */
+    day: number;
+    tenant: string;
+    /** As of received_reports. */
+    reporter: string;
+    /** `tlsa`, `sts`, `no-policy-found` */
+    policy: string;
+    /** `success`, or the type of the failure. */
+    result: string;
+    /** Empty where the report does not say. */
+    mx: string;
+    count: number;
+  };
 }
 
 export type DomainStatus = 'pending' | 'verified' | 'degraded' | 'failed';
@@ -693,3 +752,7 @@ export type InboundRow = Tables['inbound'];
 export type RawChunkRow = Tables['raw_chunks'];
 export type InboundLogRow = Tables['inbound_log'];
 export type BounceRow = Tables['bounces'];
+export type UnreadReportRow = Tables['unread_reports'];
+export type ReceivedReportRow = Tables['received_reports'];
+export type DmarcResultRow = Tables['dmarc_results'];
+export type TlsResultRow = Tables['tls_results'];

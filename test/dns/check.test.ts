@@ -74,7 +74,7 @@ test('the records to publish, each value as one plain string', () => {
       purpose: 'dmarc',
       type: 'TXT',
       name: '_dmarc.example.test',
-      value: 'v=DMARC1; p=none; rua=mailto:postmaster@example.test',
+      value: 'v=DMARC1; p=none; rua=mailto:reports@mail.our.test',
       required: false,
     },
   ]);

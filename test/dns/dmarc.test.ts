@@ -100,9 +100,19 @@ describe('DMARC', () => {
     expect(await dmarc([txt('_dmarc.example.test', 'dmarc-verification=1')])).toMatchObject({
       status: 'missing',
       found: [],
-      value: 'v=DMARC1; p=none; rua=mailto:postmaster@example.test',
+      value: 'v=DMARC1; p=none; rua=mailto:reports@mail.our.test',
       problem: expect.stringContaining('dmarc-verification=1'),
     });
+  });
+
+  test('that sends its reports elsewhere is right, and a note says how to see them here', async () => {
+    const at = (rua: string) => [txt('_dmarc.example.test', `v=DMARC1; p=reject${rua}`)];
+    const note = expect.stringMatching(/add mailto:reports@mail\.our\.test to rua=\.$/) as string;
+    expect(await dmarc(at(''))).toMatchObject({ status: 'ok', note });
+    expect(await dmarc(at('; rua=mailto:a@example.test'))).toMatchObject({ status: 'ok', note });
+    const both = await dmarc(at('; rua=mailto:a@example.test,mailto:Reports@mail.our.test!5m'));
+    expect(both).toMatchObject({ status: 'ok' });
+    expect(both?.note).toBeUndefined();
   });
 
   test('of two policies none is advised', async () => {
@@ -203,11 +213,7 @@ describe('DMARC of a subdomain', () => {
       [{ name: '_dmarc.test', fault: 'SERVFAIL' }],
       { status: 'missing', value: expect.stringMatching(/^v=DMARC1; p=none/) },
     ],
-    [
-      'nothing at all',
-      [],
-      { status: 'missing', value: 'v=DMARC1; p=none; rua=mailto:postmaster@news.eu.example.test' },
-    ],
+    ['nothing at all', [], { status: 'missing', value: 'v=DMARC1; p=none; rua=mailto:reports@mail.our.test' }],
   ])('%s', async (_what, zone, expected) => {
     expect(await dmarc(zone, 'news.eu.example.test')).toMatchObject(expected);
   });

@@ -50,7 +50,7 @@ test('the records of a domain whose mail comes here; nothing of them is required
     ['MX', 'example.test', '10 mail.our.test.', false],
     ['CNAME', 'mta-sts.example.test', 'mail.our.test.', false],
     ['TXT', '_mta-sts.example.test', expect.stringMatching(/^v=STSv1; id=[0-9a-f]{16}$/), false],
-    ['TXT', '_smtp._tls.example.test', 'v=TLSRPTv1; rua=mailto:postmaster@example.test', false],
+    ['TXT', '_smtp._tls.example.test', 'v=TLSRPTv1; rua=mailto:reports@mail.our.test', false],
   ]);
   const clear = domainRecords({ domain: 'e.test', token: 't', hostname: 'h.test', dkim: [], inbound: 'clear' });
   expect(clear.map(({ purpose }) => purpose)).toEqual(['ownership', 'spf', 'dmarc', 'inbound']);

@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'vitest';
 import type { Result, Results } from '../../src/doctor/check.ts';
-import { checkBounces, checkHostSpf, checkName, checkReverse, type Host } from '../../src/doctor/host.ts';
+import { checkBounces, checkHostSpf, checkName, checkReports, checkReverse, type Host } from '../../src/doctor/host.ts';
 import { startTestDns } from '../harness/dns.ts';
 import type { ZoneRecord } from '../../src/dev/dns-server.ts';
 
@@ -111,5 +111,31 @@ describe('bounces', () => {
     ['no MX, and silence about the address', [silent('A'), silent('AAAA')], { status: 'unknown' }],
   ])('%s', async (_what, zone, expected) => {
     expect(await look(checkBounces, zone, ['8.8.8.8'])).toMatchObject([expected]);
+  });
+});
+
+describe('dmarc_reports', () => {
+  const CONSENT: ZoneRecord = { name: `example.test._report._dmarc.${HOST}`, type: 'TXT', value: 'v=DMARC1;' };
+  test.each<[string, ZoneRecord[], string[], object[]]>([
+    ['no domain sends reports here', [], [], []],
+    ['those of the domain of the host itself need no record', [], ['our.test', HOST], []],
+    ['accepted', [CONSENT], ['example.test'], [{ status: 'ok' }]],
+    [
+      'not accepted',
+      [CONSENT, { ...CONSENT, name: `shop.test._report._dmarc.${HOST}`, value: 'hello' }],
+      ['example.test', 'shop.test'],
+      [
+        {
+          status: 'warning',
+          found: `${HOST} does not accept the DMARC reports of shop.test`,
+          advice: expect.stringContaining(`Publish TXT *._report._dmarc.${HOST}: v=DMARC1;`),
+        },
+      ],
+    ],
+    ['DNS is silent', [{ name: CONSENT.name, fault: 'SERVFAIL' }], ['example.test'], [{ status: 'unknown' }]],
+  ])('%s', async (_what, zone, domains, expected) => {
+    const found = await look((host) => checkReports(host, domains), zone);
+    expect(found).toHaveLength(expected.length);
+    expect(found).toMatchObject(expected);
   });
 });

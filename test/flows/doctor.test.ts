@@ -63,6 +63,19 @@ test('X-Forwarded-For from a proxy that is not trusted is said once in the log, 
   ]);
 });
 
+test('a domain that has its DMARC reports sent here, which the host name does not accept', async () => {
+  const zone: ZoneRecord[] = [
+    REVERSE,
+    WAY_OUT,
+    { name: '_dmarc.example.test', type: 'TXT', value: `v=DMARC1; p=reject; rua=mailto:reports@${HOST}` },
+  ];
+  const { of, ok } = await diagnose({ zone });
+  expect(of('dmarc_reports')).toMatchObject([
+    { status: 'warning', advice: expect.stringContaining(`*._report._dmarc.${HOST}`) },
+  ]);
+  expect(ok).toBe(true);
+});
+
 test('a server on which everything is right', async () => {
   const world = await startTestWorld({ zone: [REVERSE, WAY_OUT] });
   const { code, out } = await doctor(world, [], false);

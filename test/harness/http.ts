@@ -24,6 +24,7 @@ import { queue } from '../../src/contract/queue.ts';
 import { serverSchema } from '../../src/config/schema-server.ts';
 import { type Project, buildSnapshot, type Snapshot } from '../../src/config/snapshot.ts';
 import { NO_SECRETS } from '../../src/config/secrets.ts';
+import { receivedReports } from '../../src/domains/received-reports.ts';
 import { createEventCounts } from '../../src/events/counts.ts';
 import { acceptSubmission } from '../../src/forms/accept.ts';
 import { createFileStore } from '../../src/forms/files.ts';
@@ -187,6 +188,11 @@ export async function startHttp(given: TestHttpOptions = {}): Promise<TestHttp> 
     backups: await openBackups({ path: undefined, clock, log: silentLog, reserve: () => 0 }),
     doctor: () => Promise.resolve({ checks: [], ok: true }),
     explain: () => Promise.resolve(undefined),
+    reportsOn: (span) =>
+      receivedReports(
+        { store, resolver: { addresses: () => Promise.resolve({ kind: 'nodata' }) }, config: () => server },
+        span,
+      ),
     trace: () => Promise.resolve(undefined),
     hostKeys: { rotate: () => Promise.resolve(true), check: () => Promise.resolve() },
     files: createFileStore({ store, clock }),

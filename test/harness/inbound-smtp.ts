@@ -96,6 +96,7 @@ export async function startInboundSmtp(settings: InboundSettings = {}): Promise<
     takeBounce: () => Promise.resolve({ rows: [] }),
     takeReturned: () => Promise.resolve({ rows: [] }),
     takeReply: () => Promise.resolve({ rows: [] }),
+    takeReport: () => Promise.resolve({ rows: [] }),
     ttl: () => 86_400_000,
     ask: () => Promise.resolve(),
     wake() {},

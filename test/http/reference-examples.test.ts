@@ -9,6 +9,8 @@ import { expect, onTestFinished, test } from 'vitest';
 import { API } from '../../src/contract/contract.ts';
 import { pathOf, type Route } from '../../src/contract/route.ts';
 import { PERMISSIONS } from '../../src/lib/permission-names.ts';
+import { addDmarcResult, addTlsResult, noteReceivedReport } from '../../src/store/aggregate-reports.ts';
+import type { Statement } from '../../src/store/statement.ts';
 import { OPERATOR } from '../../src/store/tenants.ts';
 import { startTestWorld } from '../harness/daemon.ts';
 import { testKey } from '../harness/keys.ts';
@@ -92,6 +94,8 @@ test('every route has an example that is still true', async () => {
   await call(API.domains.create, { body: { domain: 'my-site.example', project: 'my-site' } });
   const domain = { params: { domain: 'my-site.example' } };
   await call(API.domains.show, domain);
+  await world.daemon.store.write(reportedOn('my-site.example'));
+  await call(API.domains.reports, domain);
   await call(API.domains.verify, domain);
   await call(API.domains.rotateDkim, domain);
   await call(API.domains.list, { query: '?limit=1&cursor=example.test' });
@@ -219,6 +223,22 @@ test('every route has an example that is still true', async () => {
     .filter((route) => !WITHOUT.has(route) && !shown.has(`${route.method} ${route.path}`));
   expect(missing.map(({ method, path }) => `${method} ${path}`)).toEqual([]);
 });
+
+/** What a receiver and a sender reported of today. */
+function reportedOn(domain: string): Statement[] {
+  const day = Math.floor(Date.now() / 86_400_000) * 86_400_000;
+  const about = { domain, day, tenant: OPERATOR, reporter: 'receiver.example' };
+  const mail = { ...about, disposition: 'none', dkim_domain: domain, spf_domain: 'mail.example.net' } as const;
+  const tls = { ...about, policy: 'sts', mx: 'mail.example.net' };
+  return [
+    noteReceivedReport({ ...about, hash: 'a', kind: 'dmarc', created_at: day }),
+    noteReceivedReport({ ...about, hash: 'b', kind: 'tls', created_at: day }),
+    addDmarcResult({ ...mail, source: '203.0.113.25', dkim: 'aligned', spf: 'unaligned', count: 118 }),
+    addDmarcResult({ ...mail, source: '198.51.100.7', dkim: 'none', spf: 'failed', dkim_domain: '', count: 3 }),
+    addTlsResult({ ...tls, result: 'success', count: 41 }),
+    addTlsResult({ ...tls, result: 'certificate-expired', count: 2 }),
+  ];
+}
 
 /** Ids, times, keys and addresses that differ from run to run, as the same ones each time. */
 function normaliser(addresses: Readonly<Record<string, string>>): (value: unknown) => unknown {

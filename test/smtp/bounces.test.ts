@@ -3,11 +3,12 @@ import { describe, expect, onTestFinished, test } from 'vitest';
 import { createLimits } from '../../src/accounts/rate-limits.ts';
 import { silentLog } from '../../src/lib/log.ts';
 import { openReturnPath } from '../../src/mail/own-addresses.ts';
+import type { Report } from '../../src/mail/report-parts.ts';
 import { enqueue, type NewMessage } from '../../src/queue/enqueue.ts';
 import { createBounceReading, createBounces } from '../../src/smtp/bounces.ts';
 import type { ForwardSource } from '../../src/smtp/forward-source.ts';
 import type { Directory } from '../../src/smtp/recipients.ts';
-import { createReportReader, type ReportReader } from '../../src/smtp/report-reader.ts';
+import { createBounceReader, type ReportReader } from '../../src/smtp/report-reader.ts';
 import { attemptsOfMessage, deliveriesOfMessage, settleDelivery } from '../../src/store/deliveries.ts';
 import { claimDeliveries } from '../../src/store/leases.ts';
 import { testClock } from '../harness/clock.ts';
@@ -33,7 +34,7 @@ import { take, VERDICTS } from './forward-world.ts';
 const DAY = 86_400_000;
 const RETURNED = `SRS0=good=aa=sender.test=author@${HOSTNAME}`;
 
-type LoggedReply = Awaited<ReturnType<ReportReader['read']>>;
+type LoggedReply = Awaited<ReturnType<ReportReader<Report>['read']>>;
 
 async function openWorld({ read }: { read?: () => Promise<LoggedReply> } = {}) {
   const store = await openTestStore();
@@ -51,7 +52,7 @@ async function openWorld({ read }: { read?: () => Promise<LoggedReply> } = {}) {
   onTestFinished(() => limits.close());
   const parts = createBounces({ store, limits, directory: () => directory, ttl: () => 5 * DAY });
   const door = await startInboundSmtp({ store, clock, directory, parts });
-  const reader = createReportReader({ clock, log: silentLog });
+  const reader = createBounceReader({ clock, log: silentLog });
   const job = createBounceReading({
     store,
     clock,

@@ -57,6 +57,8 @@ function words(decision: Decision): string {
       return `reply ${decision.ticket.message.slice('msg_'.length)}`;
     case 'discard':
       return 'discard';
+    case 'report':
+      return 'report';
   }
 }
 
@@ -100,6 +102,26 @@ describe('the forwarding map', () => {
   test('a domain whose configuration is broken keeps the sender waiting', () => {
     const snapshot: Snapshot = { ...inboundSnapshot(), unavailable: new Map([['broken.test', 'projects/broken.yml']]) };
     expect(words(decide('info@broken.test', { snapshot }))).toBe('451 4.3.5 domain_unavailable');
+  });
+});
+
+describe('the address for reports at the host name', () => {
+  test.each([
+    [`reports@${HOSTNAME}`, 'report'],
+    [`Reports@${HOSTNAME.toUpperCase()}`, 'report'],
+    [`reports+x@${HOSTNAME}`, '550 5.1.1 unknown_recipient'],
+    ['reports@example.test', '550 5.1.1 unknown_recipient'],
+  ])('%s: %s', (address, expected) => {
+    expect(words(decide(address))).toBe(expected);
+  });
+
+  test('goes where a rule of its owner says, if the host name is a domain with one', () => {
+    const rule = { [`reports@${HOSTNAME}`]: 'ana@inbox.test' };
+    const caught = { [`*@${HOSTNAME}`]: 'all@inbox.test' };
+    const ruled = inboundSnapshot({ domains: { [HOSTNAME]: { forwarding: rule } } });
+    expect(words(decide(`reports@${HOSTNAME}`, { snapshot: ruled }))).toBe('→ ana@inbox.test');
+    const open = inboundSnapshot({ domains: { [HOSTNAME]: { forwarding: caught } } });
+    expect(words(decide(`reports@${HOSTNAME}`, { snapshot: open }))).toBe('report');
   });
 });
 

@@ -4,7 +4,7 @@ import { pathToFileURL } from 'node:url';
 import { expect, onTestFinished, test } from 'vitest';
 import { systemClock } from '../../src/lib/clock.ts';
 import { silentLog } from '../../src/lib/log.ts';
-import { createReportReader } from '../../src/smtp/report-reader.ts';
+import { createBounceReader, createReportReader } from '../../src/smtp/report-reader.ts';
 import { temporaryFolder } from '../harness/store.ts';
 import { POSTFIX, VACATION } from '../mail/report-fixtures.ts';
 
@@ -22,7 +22,7 @@ parentPort.postMessage('ready');
 `;
 
 test('reports are read in a thread of their own, which is started again after it was ended', async () => {
-  const reader = createReportReader({ clock: systemClock, log: silentLog });
+  const reader = createBounceReader({ clock: systemClock, log: silentLog });
   onTestFinished(() => reader.close());
   expect(await reader.read(Buffer.from(POSTFIX))).toMatchObject({ kind: 'bounce', recipients: [{ status: '5.1.1' }] });
   expect(await reader.read(Buffer.from(VACATION))).toEqual({ kind: 'automatic' });
@@ -37,7 +37,12 @@ test.each([
 ])('one that would %s costs its thread, and the next is read', async (order, mostMs) => {
   const file = join(await temporaryFolder(), 'wild.mjs');
   await writeFile(file, WILD);
-  const reader = createReportReader({ clock: systemClock, log: silentLog, file: pathToFileURL(file), mostMs });
+  const reader = createReportReader<{ kind: string }>({
+    clock: systemClock,
+    log: silentLog,
+    file: pathToFileURL(file),
+    mostMs,
+  });
   onTestFinished(() => reader.close());
   expect(await reader.read(Buffer.from('automatic'))).toEqual({ kind: 'automatic' });
   for (let i = 0; i < 2; i++) {

@@ -9,6 +9,7 @@ import type { DomainReport } from '../../domains/domains.ts';
 import { parseDomain } from '../../lib/addresses.ts';
 import { environmentOf } from '../../lib/ids.ts';
 import { findProject } from '../../store/projects.ts';
+import { OPERATOR } from '../../store/tenants.ts';
 import type { DkimKeyRow } from '../../store/tables.ts';
 import { type Refusal, refuse } from '../answer.ts';
 import {
@@ -22,7 +23,10 @@ import {
   type Route,
   type Services,
 } from './route.ts';
+import { startOf } from './analytics.ts';
 import { refusalOfPush } from './projects.ts';
+
+const DAY = 86_400_000;
 
 type Shown = Outcome<DataOf<typeof contract.domains.show>>;
 
@@ -112,6 +116,21 @@ export function domainsRoutes(services: Services): Route[] {
     },
     show: (call) => withDomain(call, domains.report),
     verify: (call) => withDomain(call, domains.check),
+    async reports({ principal, params: { domain: text }, query }) {
+      const name = parseDomain(text);
+      const isHost = principal.tenant.id === OPERATOR && name === snapshot().server.server.hostname;
+      const claim = find(principal, text);
+      if (!('config' in claim) && !isHost) return claim;
+      const now = clock.now();
+      const last = startOf('day', (query.to ?? now + 1) - 1);
+      const from = startOf('day', query.from ?? startOf('day', last, 1 - contract.DEFAULT_REPORT_DAYS));
+      const to = startOf('day', last, 1);
+      if (from > last) return invalidAt('from', 'must be before to');
+      if (to - from > contract.MAX_REPORT_DAYS * DAY)
+        return invalidAt('from', `must be ${contract.MAX_REPORT_DAYS} days before to at most`);
+      const { tenant } = 'config' in claim ? claim.project : { tenant: OPERATOR };
+      return json(await services.reportsOn({ tenant, domain: name ?? '', from, until: to }));
+    },
     rotateDkim: (call) => withDomain(call, domains.rotateKeys),
     remove: (call) =>
       withDomain(call, async (name, tenant, { project }) => {

@@ -10,11 +10,13 @@ import type { mailLog } from '../../contract/queue.ts';
 import type { Access, ParameterOf, Route as ContractRoute } from '../../contract/route.ts';
 import type { doctor } from '../../contract/server.ts';
 import type { Domains } from '../../domains/domains.ts';
+import type { ReceivedReports } from '../../domains/received-reports.ts';
 import type { HostKeys } from '../../domains/rotation.ts';
 import type { EventCounts } from '../../events/counts.ts';
 import type { Webhooks } from '../../events/webhooks.ts';
 import type { ReleaseParts } from '../../forms/release.ts';
 import { isoTime } from '../../lib/clock.ts';
+import type { ReportSpan } from '../../store/aggregate-reports.ts';
 import type { Backups } from '../../store/backup.ts';
 import type { FreeSpace } from '../../store/sqlite.ts';
 import type { Statement } from '../../store/statement.ts';
@@ -31,6 +33,8 @@ export interface Services extends PushParts, ReleaseParts, TransactionalParts {
   readonly usage: Pick<Usage, 'flush'>;
   readonly counts: EventCounts;
   readonly domains: Pick<Domains, 'report' | 'check' | 'rotateKeys' | 'move'>;
+  /** What other mail systems reported of a domain. */
+  readonly reportsOn: (span: ReportSpan) => Promise<ReceivedReports>;
   readonly hostKeys: Pick<HostKeys, 'rotate' | 'check'>;
   readonly freeSpace: FreeSpace;
   readonly webhooks: Pick<Webhooks, 'test' | 'objection' | 'enable' | 'replayEvent' | 'replaySince'>;
