@@ -87,6 +87,7 @@ test('a server on which everything is right', async () => {
     expect.stringMatching(/^ok {7}bounces +mail\.postern\.test has no MX record, so its address takes them$/),
     expect.stringMatching(/^ok {7}port_25 +mx\.inbox\.test \(127\.0\.0\.1\), port \d+ talks to us, encrypted$/),
     expect.stringMatching(/^ok {7}resolver +127\.0\.0\.1:\d+ answers$/),
+    expect.stringMatching(/^ok {7}dnssec +DANE is not used: 127\.0\.0\.1:\d+ does not say/),
     expect.stringMatching(/^warning {2}certificate +there is none$/),
     expect.stringMatching(/^ok {7}clock /),
     expect.stringMatching(/^ok {7}disk +\d/),
@@ -95,7 +96,7 @@ test('a server on which everything is right', async () => {
     expect.stringMatching(/^ok {7}domains +1 of 1 verified$/),
     expect.stringMatching(/^ok {7}configuration +is in force$/),
     '',
-    '14 checks: 2 warnings',
+    '15 checks: 2 warnings',
     '',
   ]);
   expect(out).toContain('→ Set tls.mode to acme, or to files');
