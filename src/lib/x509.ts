@@ -30,26 +30,50 @@ export function certificateRequest(name: string, key: KeyObject): Buffer {
   return signed(sequence(der(0x02, Buffer.of(0)), sequence(), publicKey, der(0xa0, attribute)), key);
 }
 
+const DAY = 86_400_000;
+
 function selfSigned(
   names: readonly string[],
   now: number,
   extensions: readonly Buffer[],
 ): { key: string; cert: string } {
   const { privateKey, publicKey } = generateKeyPairSync('ec', { namedCurve: 'P-256' });
-  const subject = sequence(der(0x31, sequence(oid('commonName'), der(0x0c, Buffer.from(names[0] ?? 'localhost')))));
-  const day = 86400e3;
+  const key = privateKey.export({ type: 'pkcs8', format: 'pem' }).toString();
+  const issuer = { name: names[0] ?? 'localhost', key: privateKey };
+  const cert = issueCertificate(names, { publicKey, issuer, from: now - DAY, until: now + 364 * DAY, extensions });
+  return { key, cert };
+}
+
+export interface Issue {
+  /** Of the subject. */
+  readonly publicKey: KeyObject;
+  readonly issuer: { readonly name: string; readonly key: KeyObject };
+  /** Milliseconds. */
+  readonly from: number;
+  readonly until: number;
+  readonly extensions?: readonly Buffer[];
+}
+
+/** PEM of a certificate for these host names, signed with the issuer's P-256 key. */
+export function issueCertificate(
+  names: readonly string[],
+  { publicKey, issuer, from, until, extensions = [] }: Issue,
+): string {
   const body = sequence(
     der(0xa0, der(0x02, Buffer.of(2))), // version 3
     der(0x02, Buffer.concat([Buffer.of(1), randomBytes(15)])), // serial number, positive
     sequence(oid('ecdsaWithSha256')),
-    subject,
-    sequence(time(now - day), time(now + 364 * day)),
-    subject,
+    distinguishedName(issuer.name),
+    sequence(time(from), time(until)),
+    distinguishedName(names[0] ?? 'localhost'),
     publicKey.export({ type: 'spki', format: 'der' }),
     der(0xa3, sequence(altNames(names), ...extensions)),
   );
-  const key = privateKey.export({ type: 'pkcs8', format: 'pem' }).toString();
-  return { key, cert: pem(signed(body, privateKey)) };
+  return pem(signed(body, issuer.key));
+}
+
+function distinguishedName(commonName: string): Buffer {
+  return sequence(der(0x31, sequence(oid('commonName'), der(0x0c, Buffer.from(commonName)))));
 }
 
 function altNames(names: readonly string[]): Buffer {

@@ -45,7 +45,7 @@ test('it starts with a self-signed certificate, and swaps it for a real one on H
   expect([...authority.accounts.values()]).toEqual([['mailto:ops@inbox.test']]);
 });
 
-test('what it obtained is there after a restart, and it is renewed when a third of its life is left', async () => {
+test('it is renewed when a third of its life is left', async () => {
   const secured = await start({ pending: 3, badNonce: true });
   const { world, authority, port, later } = secured;
   await settled(secured);
@@ -61,6 +61,22 @@ test('what it obtained is there after a restart, and it is renewed when a third 
   expect(String(metrics.body)).toContain(
     `postern_tls_certificate_expiry_timestamp_seconds{name="${HOSTNAME}"} ${Date.parse(second.valid_to) / 1000}`,
   );
+});
+
+test('what it obtained is used at once after a restart, and not ordered again', async () => {
+  const { world, authority, port, ...before } = await start();
+  await settled({ world, ...before });
+  const { serialNumber } = await shownAt(port);
+  await world.daemon.close();
+  const { store, snapshot } = world.daemon;
+  const after = await startSecured({
+    acme: { directory: authority.directory },
+    parts: { store },
+    server: { database: { url: snapshot().server.database.url } },
+  });
+  expect(await shownAt(after.port)).toMatchObject({ serialNumber });
+  await after.clock.later(DAY);
+  expect(authority.orders).toHaveLength(1);
 });
 
 test.each<[string, Manners, string]>([

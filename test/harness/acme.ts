@@ -8,7 +8,6 @@ import {
   createPublicKey,
   generateKeyPairSync,
   randomBytes,
-  sign,
   verify,
   type JsonWebKey,
   type KeyObject,
@@ -16,6 +15,7 @@ import {
 import { createServer, request, type IncomingMessage } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { onTestFinished } from 'vitest';
+import { issueCertificate } from '../../src/lib/x509.ts';
 
 /** What it does, which a test may change at any time. */
 export interface Manners {
@@ -212,8 +212,13 @@ export async function startAcmeServer(manners: Manners = {}): Promise<AcmeServer
 
   function certify(name: string, csr: Buffer): string {
     const other = generateKeyPairSync('ec', { namedCurve: 'P-256' }).publicKey;
-    const key = manners.lie === 'key' ? other.export({ type: 'spki', format: 'der' }) : keyIn(csr);
-    return issue(manners.lie === 'name' ? `not-${name}` : name, { key, authority, life: manners.life ?? 90 * DAY });
+    const from = Date.now() - DAY;
+    return issueCertificate([manners.lie === 'name' ? `not-${name}` : name], {
+      publicKey: manners.lie === 'key' ? other : keyIn(csr),
+      issuer: { name: 'Test authority', key: authority },
+      from,
+      until: from + (manners.life ?? 90 * DAY),
+    });
   }
 
   return self;
@@ -239,73 +244,11 @@ function fetchAs(host: string, port: number, path: string): Promise<string> {
   });
 }
 
-interface Issue {
-  readonly key: Buffer;
-  readonly authority: KeyObject;
-  readonly life: number;
-}
+/** How the DER of a P-256 public key begins (RFC 5480 §2), and how long it is. */
+const P256 = { head: Buffer.from('3059301306072a8648ce3d020106082a8648ce3d030107', 'hex'), bytes: 91 };
 
-/** RFC 5280 §4.1 */
-function issue(name: string, { key, authority, life }: Issue): string {
-  const algorithm = sequence(Buffer.from('06082a8648ce3d040302', 'hex'));
-  const from = Date.now() - DAY;
-  const commonName = sequence(Buffer.from('0603550403', 'hex'), der(0x0c, Buffer.from('Test authority')));
-  const altNames = der(0x04, sequence(der(0x82, Buffer.from(name))));
-  const body = sequence(
-    Buffer.from('a003020102', 'hex'),
-    der(0x02, Buffer.concat([Buffer.of(1), randomBytes(15)])),
-    algorithm,
-    sequence(der(0x31, commonName)),
-    sequence(...[from, from + life].map((at) => der(0x17, Buffer.from(timeText(at))))),
-    sequence(),
-    key,
-    der(0xa3, sequence(sequence(Buffer.from('0603551d11', 'hex'), altNames))),
-  );
-  const signature = der(0x03, Buffer.concat([Buffer.of(0), sign('sha256', body, authority)]));
-  const text = sequence(body, algorithm, signature).toString('base64').replaceAll(/.{64}/g, '$&\n');
-  return `-----BEGIN CERTIFICATE-----\n${text}\n-----END CERTIFICATE-----\n`;
-}
-
-function timeText(at: number): string {
-  return `${new Date(at)
-    .toISOString()
-    .replaceAll(/\.\d+|\D/g, '')
-    .slice(2)}Z`;
-}
-
-/** The public key of a request (RFC 2986 §4.1): behind its version and its subject. */
-function keyIn(csr: Buffer): Buffer {
-  const info = contentOf(contentOf(csr));
-  const subject = info.subarray(sizeOf(info));
-  const key = subject.subarray(sizeOf(subject));
-  return key.subarray(0, sizeOf(key));
-}
-
-function headOf(data: Buffer): { readonly head: number; readonly length: number } {
-  const [, first = 0] = data;
-  if (first < 0x80) return { head: 2, length: first };
-  const octets = first & 0x7f;
-  return { head: 2 + octets, length: data.readUIntBE(2, octets) };
-}
-
-function sizeOf(data: Buffer): number {
-  const { head, length } = headOf(data);
-  return head + length;
-}
-
-function contentOf(data: Buffer): Buffer {
-  const { head, length } = headOf(data);
-  return data.subarray(head, head + length);
-}
-
-function der(tag: number, ...contents: Buffer[]): Buffer {
-  const content = Buffer.concat(contents);
-  const { length } = content;
-  if (length < 0x80) return Buffer.concat([Buffer.of(tag, length), content]);
-  const octets = length < 0x100 ? [0x81, length] : [0x82, length >> 8, length & 0xff];
-  return Buffer.concat([Buffer.of(tag, ...octets), content]);
-}
-
-function sequence(...contents: Buffer[]): Buffer {
-  return der(0x30, ...contents);
+/** The public key of a request. */
+function keyIn(csr: Buffer): KeyObject {
+  const at = csr.indexOf(P256.head);
+  return createPublicKey({ key: csr.subarray(at, at + P256.bytes), format: 'der', type: 'spki' });
 }

@@ -5,7 +5,7 @@
 import { once } from 'node:events';
 import { connect as connectTcp, type Socket } from 'node:net';
 import { createInterface } from 'node:readline';
-import { connect, type ConnectionOptions } from 'node:tls';
+import { checkServerIdentity, connect, type ConnectionOptions } from 'node:tls';
 import { afterEach, expect, test } from 'vitest';
 import { freePort } from '../harness/child.ts';
 import { startPebble, type Pebble, type PebbleOptions } from '../harness/pebble.ts';
@@ -48,14 +48,21 @@ async function start({ acme = {}, blocked = [], plain, ...options }: Settings = 
 
 interface Handshake {
   readonly port: number;
-  readonly servername: string;
+  /** The name that the client asks for; undefined: it asks for none, and expects the host name. */
+  readonly servername: string | undefined;
   /** PEM of the only root that is trusted. */
   readonly ca: string;
 }
 
 /** The serial number of the certificate; rejects where the handshake fails or the certificate is not for the name. */
-async function shakeHands(options: ConnectionOptions): Promise<string> {
-  const socket = connect(options);
+async function shakeHands({ servername, ca }: Handshake, options: ConnectionOptions): Promise<string> {
+  const name = servername ?? HOSTNAME;
+  const socket = connect({
+    ca,
+    ...(servername === undefined ? {} : { servername }),
+    checkServerIdentity: (_host, certificate) => checkServerIdentity(name, certificate),
+    ...options,
+  });
   try {
     await once(socket, 'secureConnect');
     return socket.getPeerCertificate().serialNumber;
@@ -64,10 +71,10 @@ async function shakeHands(options: ConnectionOptions): Promise<string> {
   }
 }
 
-const byHttps = ({ port, servername, ca }: Handshake) => shakeHands({ host: '127.0.0.1', port, servername, ca });
+const byHttps = (handshake: Handshake) => shakeHands(handshake, { host: '127.0.0.1', port: handshake.port });
 
-async function byStartTls({ port, servername, ca }: Handshake): Promise<string> {
-  const socket: Socket = connectTcp(port, '127.0.0.1');
+async function byStartTls(handshake: Handshake): Promise<string> {
+  const socket: Socket = connectTcp(handshake.port, '127.0.0.1');
   const lines = createInterface({ input: socket })[Symbol.asyncIterator]();
   async function reply(): Promise<string> {
     for (;;) {
@@ -82,7 +89,7 @@ async function byStartTls({ port, servername, ca }: Handshake): Promise<string> 
   socket.write('STARTTLS\r\n');
   expect(await reply()).toMatch(/^220 /);
   socket.removeAllListeners('data');
-  return shakeHands({ socket, servername, ca });
+  return shakeHands(handshake, { socket });
 }
 
 interface Load {
@@ -96,20 +103,20 @@ interface Load {
 const loads: Load[] = [];
 afterEach(() => Promise.all(loads.splice(0).map((load) => load.stop())));
 
-/** Clients that come one after the other, four at a time for each name, by HTTPS and SMTP. */
+/** Clients that come one after the other, four at a time for each name and for none, by HTTPS and SMTP. */
 function startLoad({ world, port }: Secured, ca: string): Load {
   const smtp = world.daemon.smtp[0]?.port ?? 0;
   const seen = new Map<string, Set<string>>();
   const failed: unknown[] = [];
   let count = 0;
   let isOver = false;
-  async function client(servername: string): Promise<void> {
+  async function client(servername: string | undefined): Promise<void> {
     while (!isOver) {
       for (const [protocol, shake, at] of [
         ['HTTPS', byHttps, port],
         ['SMTP', byStartTls, smtp],
       ] as const) {
-        const key = `${protocol} ${servername}`;
+        const key = `${protocol} ${servername ?? 'without SNI'}`;
         const serials = seen.get(key) ?? new Set();
         seen.set(key, serials);
         await shake({ port: at, servername, ca }).then(
@@ -120,7 +127,7 @@ function startLoad({ world, port }: Secured, ca: string): Load {
       }
     }
   }
-  const clients = [HOSTNAME, OTHER].flatMap((name) => Array.from({ length: 4 }, () => client(name)));
+  const clients = [HOSTNAME, OTHER, undefined].flatMap((name) => Array.from({ length: 4 }, () => client(name)));
   const load: Load = {
     seen,
     failed,
@@ -165,7 +172,7 @@ test.each([
   await load.stop();
   expect(load.failed).toEqual([]);
   expect([...load.seen.keys()].toSorted()).toEqual(
-    [`HTTPS ${OTHER}`, `HTTPS ${HOSTNAME}`, `SMTP ${OTHER}`, `SMTP ${HOSTNAME}`].toSorted(),
+    ['HTTPS', 'SMTP'].flatMap((protocol) => [OTHER, HOSTNAME, 'without SNI'].map((name) => `${protocol} ${name}`)),
   );
   for (const serials of load.seen.values()) expect(serials.size).toBeGreaterThan(3);
 });
