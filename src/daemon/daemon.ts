@@ -59,6 +59,7 @@ import { errorFields } from '../lib/errors.ts';
 import { activatedSockets, type ListenAddress } from '../lib/sockets.ts';
 import { createLog, type AdjustableLog, type Log } from '../lib/log.ts';
 import { isClockBehind, pullBackDueTimes } from '../store/clock-step.ts';
+import { releaseFreePages } from '../store/free-pages.ts';
 import { foldMessageCounts } from '../store/usage.ts';
 import { createAlerts } from './alerts.ts';
 import { joinCluster } from './cluster.ts';
@@ -454,6 +455,7 @@ async function start(
         messages: () => foldMessageCounts(store, clock.now()),
         acknowledged: () => sweepAcknowledged(core),
         ...retentionJobs(core),
+        free_pages: () => releaseFreePages(store),
         ...smtp.jobs,
         ...alerts.jobs,
         ...(certificate === undefined ? {} : { certificate: certificate.look }),

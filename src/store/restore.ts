@@ -65,7 +65,7 @@ export async function beginRestore(path: string): Promise<Restore> {
       }
     },
     async place(aside) {
-      mergeLog(draft);
+      finish(draft);
       await chmod(draft, 0o600);
       // The service writes it, and root restores it.
       if (process.getuid?.() === 0) {
@@ -88,11 +88,20 @@ export async function beginRestore(path: string): Promise<Restore> {
   };
 }
 
-/** Makes it one file with nothing beside it. */
-function mergeLog(path: string): void {
+/** PRAGMA auto_vacuum. */
+const INCREMENTAL = 2;
+
+/** Makes it one file with nothing beside it, whose free pages can go back to the file system. */
+function finish(path: string): void {
   const database = openForWriting(path);
   try {
     database.pragma('journal_mode = DELETE');
+    if (database.pragma('auto_vacuum', { simple: true }) !== INCREMENTAL) {
+      // What is rebuilt does not fit into memory.
+      database.pragma('temp_store = FILE');
+      database.pragma('auto_vacuum = INCREMENTAL');
+      database.exec('VACUUM');
+    }
   } finally {
     database.close();
   }

@@ -9,6 +9,8 @@ import { PassingError, codeOf } from '../lib/errors.ts';
 /** The writing connection. The file is made with mode 0600: it holds DKIM keys. */
 export function openForWriting(path: string): Database.Database {
   const database = new Database(path, { timeout: 10_000 });
+  // Of a new file, before anything is written to it: free pages can go back to the file system (free-pages.ts).
+  database.pragma('auto_vacuum = INCREMENTAL');
   database.pragma('journal_mode = WAL');
   database.pragma('synchronous = FULL');
   database.pragma('foreign_keys = ON');

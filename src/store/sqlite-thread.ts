@@ -235,6 +235,13 @@ function statement(db: Database.Database, sql: string): (parameters: readonly un
 }
 
 function prepare(db: Database.Database, sql: string): (parameters: readonly unknown[]) => Outcome {
+  // It has a step for each page that it moves, and no rows: run() would do one.
+  if (sql.startsWith('pragma ')) {
+    return () => {
+      db.exec(sql);
+      return 0;
+    };
+  }
   const prepared = db.prepare(sql);
   return prepared.reader
     ? (parameters) => prepared.all(...parameters)
