@@ -113,7 +113,7 @@ export async function inspect(output: string): Promise<Inspector> {
   await everywhere('Profiler.startPreciseCoverage', { callCount: true, detailed: false });
 
   return {
-    async executed(action, runs = 5) {
+    async executed(action, runs = 8) {
       await action();
       await sleep(SETTLE_MS);
       const taken: [Functions, Functions][] = [];
