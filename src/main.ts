@@ -6,12 +6,12 @@
  */
 import { CommanderError } from 'commander';
 import { createProgram } from './cli/program.ts';
-import { EXIT, exitCodeOf } from './cli/run.ts';
+import { EXIT, endText, exitCodeOf } from './cli/run.ts';
 import { CommandFailed } from './cli/client.ts';
 import { Interrupted, processTerminal } from './cli/terminal.ts';
 import type { ServerConfig } from './config/schema.ts';
 import { systemClock } from './lib/clock.ts';
-import { UserError, codeOf, errorFields, messageOf } from './lib/errors.ts';
+import { codeOf, messageOf } from './lib/errors.ts';
 import { compactHeap } from './lib/gc.ts';
 import { isJournal, priorityOf } from './lib/journal.ts';
 import { version } from './lib/version.ts';
@@ -35,10 +35,12 @@ process.exitCode = await run(process.argv);
 
 async function run(argv: readonly string[]): Promise<number> {
   let exitCode: number = EXIT.done;
+  const json = argv.slice(2).some((word) => word === '--json');
   const program = await createProgram({
     command: argv[2],
     version: version(),
     terminal,
+    json,
     exit: (code) => (exitCode = code),
     services: {
       async serve(configFile) {
@@ -76,13 +78,12 @@ async function run(argv: readonly string[]): Promise<number> {
     await program.parseAsync(argv);
     return exitCode;
   } catch (error) {
-    if (error instanceof CommanderError) return error.exitCode === 0 ? EXIT.done : EXIT.usage;
-    if (error instanceof Interrupted) {
-      terminal.writeError('\n');
-      return EXIT.interrupted;
-    }
-    reportError(error);
-    return exitCodeOf(error);
+    const code = exitCodeOf(error);
+    // Commander has written its own words.
+    const isWritten = error instanceof CommanderError && (!json || code === EXIT.done);
+    if (error instanceof Interrupted && !json) terminal.writeError('\n');
+    else if (!isWritten) reportError(error, json);
+    return code;
   }
 }
 
@@ -115,8 +116,7 @@ async function serve(start: () => Promise<Running>): Promise<void> {
   });
 }
 
-function reportError(error: unknown): void {
-  const words = error instanceof UserError ? messageOf(error) : (errorFields(error).stack ?? messageOf(error));
+function reportError(error: unknown, json = false): void {
   const priority = isJournal(process.stderr.fd, process.env['JOURNAL_STREAM']) ? priorityOf('error') : '';
-  terminal.writeError(`postern: ${words}\n`.replaceAll(/^(?=.)/gm, priority));
+  terminal.writeError(endText(error, json).replaceAll(/^(?=.)/gm, priority));
 }

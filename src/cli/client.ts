@@ -11,6 +11,7 @@ import {
 import { request as requestSecure } from 'node:https';
 import { Readable } from 'node:stream';
 import { z } from 'zod';
+import type { Problem } from '../config/problem.ts';
 import { pathOf, type ParameterOf } from '../contract/route.ts';
 import { codeOf, messageOf, UserError } from '../lib/errors.ts';
 
@@ -270,6 +271,20 @@ function connectionProblem(address: Address, error: unknown): string {
 /** This machine kept the command from its work, such as a file that cannot be written: exit code 1. */
 export class CommandFailed extends UserError {
   override readonly name = 'CommandFailed';
+}
+
+/** Files of this machine are wrong, or in the way: exit code 78 unless told. */
+export class FilesRefused extends UserError {
+  override readonly name = 'FilesRefused';
+  readonly problems: readonly Problem[];
+  readonly exitCode: number;
+
+  /** `message` comes after the problems; empty where they say it all. */
+  constructor(message: string, problems: readonly Problem[] = [], exitCode = 78) {
+    super(message);
+    this.problems = problems;
+    this.exitCode = exitCode;
+  }
 }
 
 /** There is no daemon at the address, or this user may not speak to it. */

@@ -137,12 +137,11 @@ export class CliCommand extends Command {
 
   /** Does work that uses the API, and sets the exit code. */
   async call(operator: boolean, work: Work<[]>, offline?: AnswerOffline): Promise<void> {
-    const [{ createClient }, { findTarget }, { offlineClient }, { run }, { warnOfErrors }] = await Promise.all([
+    const [{ createClient }, { findTarget }, { offlineClient }, { run, warn }] = await Promise.all([
       import('./client.ts'),
       import('./target.ts'),
       import('./offline.ts'),
       import('./run.ts'),
-      import('./warning.ts'),
     ]);
     const { terminal, exit } = this.cli;
     const { url, config, json } = this.opts<ApiFlags>();
@@ -150,10 +149,17 @@ export class CliCommand extends Command {
     const { local } = target;
     const client = createClient(target);
     const api = { client, target, terminal, json };
-    if (local !== undefined) warnOfErrors(terminal, local);
+    if (local !== undefined && local.errors.length > 0) {
+      const message = `${local.file} is not valid, using the admin socket ${local.socket}. Correct it, and check it with: postern config check`;
+      warn(terminal, { code: 'CONFIGURATION_INVALID', message, details: local.errors }, json);
+    }
     if (local?.file === undefined || offline === undefined) return exit(await run(api, work));
     const { file } = local;
-    exit(await run({ ...api, client: offlineClient(client, { file, answer: offline, terminal }) }, work));
+    function onOffline(source: string): void {
+      const message = `The daemon is not running. This is read from ${source}. To see why, run: postern doctor`;
+      warn(terminal, { code: 'DAEMON_DOWN', message }, json);
+    }
+    exit(await run({ ...api, client: offlineClient(client, { file, answer: offline, onOffline }) }, work));
   }
 
   override createCommand(name?: string): CliCommand {

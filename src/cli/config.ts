@@ -13,13 +13,13 @@ import { findServerFile } from '../config/files.ts';
 import { jsonSchemaText, type SchemaKind } from '../config/schema.ts';
 import { checkConfig, loadServer, type Reading } from '../config/folder.ts';
 import type { ValidServer } from '../config/parse.ts';
-import { formatProblem, type Path } from '../config/problem.ts';
+import type { Path } from '../config/problem.ts';
 import { machineSecrets, maskPassword, maskPasswords } from '../config/secrets.ts';
 import type { AnswerOffline } from '../contract/offline.ts';
 import type { AnswerOf } from '../contract/route.ts';
 import { configCheck as routes } from '../contract/server.ts';
 import { messageOf, UserError } from '../lib/errors.ts';
-import { createClient } from './client.ts';
+import { createClient, FilesRefused } from './client.ts';
 import { CONFIG_OPTION, JSON_OUT, type CliCommand } from './command.ts';
 import { findLocalServer } from './local-server.ts';
 import { counted, writeJson } from './output.ts';
@@ -144,10 +144,7 @@ export async function configShow(options: ConfigOptions & { readonly changed: bo
   const { path, env, reading, terminal, changed, json } = options;
   const file = await findServerFile(path, env);
   const server = await loadServer(file, reading.secrets);
-  if (!('ok' in server)) {
-    for (const error of server.errors) terminal.writeError(`${formatProblem(error)}\n`);
-    return EXIT.configuration;
-  }
+  if (!('ok' in server)) throw new FilesRefused('', server.errors);
   const written = withoutSecrets(server);
   if (!changed) {
     if (json) writeJson(terminal, written);

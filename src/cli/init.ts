@@ -8,7 +8,7 @@ import * as is from '../config/scalars.ts';
 import { codeOf, messageOf } from '../lib/errors.ts';
 import { writeJson } from './output.ts';
 import { answerTo, EXIT, type Question } from './run.ts';
-import { CommandFailed } from './client.ts';
+import { CommandFailed, FilesRefused } from './client.ts';
 import type { Terminal } from './terminal.ts';
 import { jsonSchemaText } from '../config/schema.ts';
 
@@ -25,11 +25,11 @@ export async function init(terminal: Terminal, folder: string | undefined, flags
   const { write } = terminal;
   const root = resolve(terminal.folder, folder ?? '.');
   // Before any question: the answers would be lost.
-  if (!flags.force && (await isTaken(terminal, root, [PUSHED_FILE]))) return EXIT.failed;
+  if (!flags.force) await refuseTaken(terminal, root, [PUSHED_FILE]);
   const project = await answersTo(terminal, flags);
   const files = projectFiles(project, 'folder');
   const names = [...files.keys()];
-  if (!flags.force && (await isTaken(terminal, root, names))) return EXIT.failed;
+  if (!flags.force) await refuseTaken(terminal, root, names);
   for (const [name, text] of files) await writeNew(join(root, name), text, flags.force);
   if (flags.json) writeJson(terminal, { folder: root, project: project.slug, files: names });
   else {
@@ -47,8 +47,8 @@ export async function init(terminal: Terminal, folder: string | undefined, flags
   return EXIT.done;
 }
 
-/** Whether any of these files exists; says which. */
-async function isTaken({ folder, writeError }: Terminal, root: string, names: readonly string[]): Promise<boolean> {
+/** Throws FilesRefused if any of these files exists. */
+async function refuseTaken({ folder }: Terminal, root: string, names: readonly string[]): Promise<void> {
   const there: string[] = [];
   for (const path of names.map((name) => join(root, name))) {
     try {
@@ -58,10 +58,10 @@ async function isTaken({ folder, writeError }: Terminal, root: string, names: re
       if (codeOf(error) !== 'ENOENT') throw cannotWrite(path, error);
     }
   }
-  if (there.length === 0) return false;
+  if (there.length === 0) return;
   const exist = there.length === 1 ? 'exists' : 'exist';
-  writeError(`${there.join(', ')} already ${exist}. Nothing was written. To overwrite, add --force.\n`);
-  return true;
+  const words = `${there.join(', ')} already ${exist}. Nothing was written. To overwrite, add --force.`;
+  throw new FilesRefused(words, [], EXIT.failed);
 }
 
 async function writeNew(path: string, text: string, force: boolean): Promise<void> {

@@ -6,13 +6,12 @@ import { PUSHED_FILE } from '../config/bundle.ts';
 import { readBeside, readText } from '../config/files.ts';
 import { labelOf } from '../config/snapshot.ts';
 import { glanceAtProject, parseProject, type Invalid, type ValidProject } from '../config/parse.ts';
-import { formatProblem } from '../config/problem.ts';
 import type { ProjectConfig, FormConfig } from '../config/schema.ts';
 import { NO_SECRETS } from '../config/secrets.ts';
 import type { CheckTemplates } from '../config/checks.ts';
 import { checkTemplates } from '../templates/engine.ts';
 import { UserError } from '../lib/errors.ts';
-import type { Terminal } from './terminal.ts';
+import { FilesRefused } from './client.ts';
 import { systemClock } from '../lib/clock.ts';
 import type { Variables } from '../templates/template.ts';
 
@@ -52,15 +51,10 @@ export async function readLocalProject(folder: string, where: string | undefined
   }
 }
 
-/** The valid project; writes its warnings, or, where it is not valid, every error, and answers undefined. */
-export function validProject(
-  { file, result }: Pick<LocalProject, 'file' | 'result'>,
-  { writeError }: Pick<Terminal, 'writeError'>,
-): ProjectConfig | undefined {
+/** The valid project. Throws FilesRefused with every error where it is not valid. */
+export function validProject({ file, result }: Pick<LocalProject, 'file' | 'result'>): ProjectConfig {
   if ('ok' in result) return result.ok;
-  for (const error of result.errors) writeError(`${formatProblem(error)}\n`);
-  writeError(`${file} is not valid. Nothing was changed.\n`);
-  return undefined;
+  throw new FilesRefused(`${file} is not valid. Nothing was changed.`, result.errors);
 }
 
 /** The API takes names that lead nowhere but down. */

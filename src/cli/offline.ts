@@ -4,18 +4,17 @@
  */
 import type { AnswerOffline } from '../contract/offline.ts';
 import { type Call, type Client, DaemonUnreachable, queryOf, readAnswer, RequestRefused } from './client.ts';
-import type { Terminal } from './terminal.ts';
-import { warnOfSource } from './warning.ts';
 
 export interface OfflineOptions {
   /** server.yml */
   readonly file: string;
   readonly answer: AnswerOffline;
-  readonly terminal: Terminal;
+  /** Told where the database answered in place of the daemon, and the answer does not say so itself. */
+  readonly onOffline: (source: string) => void;
 }
 
 /** The client of a daemon that may be down. */
-export function offlineClient(client: Client, { file, answer, terminal }: OfflineOptions): Client {
+export function offlineClient(client: Client, { file, answer, onOffline }: OfflineOptions): Client {
   async function ask<Path extends string, Answer>(call: Call<Path, Answer>) {
     try {
       return await client.ask(call);
@@ -31,7 +30,7 @@ export function offlineClient(client: Client, { file, answer, terminal }: Offlin
         const { code, status, message } = answered;
         throw new RequestRefused(message, { code, status, details: [], requestId: undefined, retryAfter: undefined });
       }
-      if (answered.source !== undefined) warnOfSource(terminal, answered.source);
+      if (answered.source !== undefined) onOffline(answered.source);
       const { data } = answered;
       return { data, headers: {}, read: () => readAnswer(route.answer, data, client.address) };
     }

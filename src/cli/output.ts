@@ -71,7 +71,7 @@ export function writeJson(terminal: Pick<Terminal, 'write'>, data: unknown): voi
 
 /** Writes rows: a table on a terminal, else tab-separated values. */
 export function writeTable<Row>({ write, style, width }: Terminal, columns: Columns<Row>, rows: readonly Row[]): void {
-  const cells = rows.map((row) => cellsOf(columns, row));
+  const cells = rows.map((row) => cellsOf(columns, row, width === undefined ? utcTime : shortTime));
   if (width === undefined) for (const row of cells) write(`${row.map(printable).join('\t')}\n`);
   else {
     const [first = '', ...lines] = table(Object.keys(columns), cells, width).split('\n');
@@ -79,17 +79,33 @@ export function writeTable<Row>({ write, style, width }: Terminal, columns: Colu
   }
 }
 
-/** The texts of a row. Times are without milliseconds, lists with spaces, and what there is not is a hyphen. */
-function cellsOf<Row>(columns: Columns<Row>, row: Row): string[] {
+/** The texts of a row. Times are written by `time`, lists with spaces, and what there is not is a hyphen. */
+function cellsOf<Row>(columns: Columns<Row>, row: Row, time: typeof shortTime): string[] {
   return Object.values(columns).map((column) => {
     const value: unknown = typeof column === 'function' ? column(row) : row[column];
     if (Array.isArray(value)) return value.join(' ');
-    return typeof value === 'string' || value === null ? shortTime(value) : JSON.stringify(value);
+    return typeof value === 'string' || value === null ? time(value) : JSON.stringify(value);
   });
 }
 
-/** ISO 8601 without milliseconds. */
+const API_TIME = /^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d+)?Z$/;
+
+/** A time of the API for a person: `2026-01-31T13:00:00+01:00`, in the time zone of this machine (`TZ`). Other texts are as they are. */
 export function shortTime(time: string | null): string {
+  return time === null ? '-' : localTime(utcTime(time));
+}
+
+/** The same with milliseconds, if it has any. */
+export function localTime(time: string): string {
+  const offset = API_TIME.test(time) ? -new Date(time).getTimezoneOffset() : 0;
+  if (offset === 0) return time;
+  const local = new Date(Date.parse(time) + offset * 60_000).toISOString().slice(0, time.length - 1);
+  const zone = [Math.floor(Math.abs(offset) / 60), Math.abs(offset) % 60].map((part) => String(part).padStart(2, '0'));
+  return `${local}${offset < 0 ? '-' : '+'}${zone.join(':')}`;
+}
+
+/** For programs: in UTC, without milliseconds. */
+function utcTime(time: string | null): string {
   return time === null ? '-' : time.replace(/(?<=^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d)\.\d+Z$/, 'Z');
 }
 

@@ -23,6 +23,8 @@ export interface Services {
 
 export interface ProgramOptions extends Cli {
   readonly services: Services;
+  /** Whether errors are JSON: what commander says of wrong usage is then the thrower's to write. */
+  readonly json?: boolean;
   /** The command that will run: only its file is loaded. All are loaded unless it is the name of a command. */
   readonly command?: string | undefined;
 }
@@ -54,21 +56,22 @@ function parts(): Part[] {
     [SERVER, ['restore'], () => import('./restore.ts')],
     [SERVER, ['migrate-store'], () => import('./migrate-store.ts')],
     [SERVER, ['config'], () => import('./config.ts')],
+    [SERVER, ['reload'], () => import('./reload.ts')],
     [SERVER, ['queue', 'inbound', 'explain', 'trace'], () => import('./queue.ts')],
     [SERVER, ['tenants', 'usage', 'billing'], () => import('./tenants.ts')],
     ['Command line:', ['completion'], () => Promise.resolve({ addCommands: addCompletion })],
   ];
 }
 
-/** The program, ready to parse arguments. Wrong usage throws CommanderError, whose words are written already. */
-export async function createProgram({ services, command, ...cli }: ProgramOptions): Promise<CliCommand> {
+/** The program, ready to parse arguments. Wrong usage throws CommanderError, whose words are written already, unless `json`. */
+export async function createProgram({ services, command, json = false, ...cli }: ProgramOptions): Promise<CliCommand> {
   const { write, writeError, width } = cli.terminal;
   const program = new CliCommand(cli, 'postern')
     .description('A mail appliance: web forms in, DKIM-signed mail out, nothing lost in between.')
     .version(cli.version, '-V, --version', 'Print the version')
     .configureOutput({
       writeOut: write,
-      writeErr: writeError,
+      writeErr: json ? () => undefined : writeError,
       getOutHelpWidth: () => width ?? 80,
       getErrHelpWidth: () => width ?? 80,
     })

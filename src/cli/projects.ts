@@ -9,7 +9,7 @@ import { NO_SECRETS } from '../config/secrets.ts';
 import { projects as routes } from '../contract/projects.ts';
 import type { AnswerOf } from '../contract/route.ts';
 import { UserError } from '../lib/errors.ts';
-import { type Client, type OnSent, RequestRefused, UsageError } from './client.ts';
+import { type Client, type OnSent, FilesRefused, RequestRefused, UsageError } from './client.ts';
 import type { CliCommand } from './command.ts';
 import { everyDomain } from './dns-records.ts';
 import { init, type InitFlags } from './init.ts';
@@ -204,8 +204,7 @@ async function push(api: Api, where: string | undefined, { yes, dryRun }: Decidi
   const { client, terminal, json } = api;
   const { progress, write } = terminal;
   const project = await readLocalProject(terminal.folder, where);
-  const config = validProject(project, terminal);
-  if (config === undefined) return EXIT.configuration;
+  const config = validProject(project);
   const { slug } = config.project;
   const { file, yaml, files } = project;
   try {
@@ -234,23 +233,19 @@ async function push(api: Api, where: string | undefined, { yes, dryRun }: Decidi
     write(`Deployed ${slug} as ${read().revision}.${back}\n`);
     return await writeNextSteps(api, config);
   } catch (error) {
-    return reportPlaces(terminal, file, error);
+    throw placed(file, error);
   }
 }
 
-/** Reports what the server finds invalid as if it was found here; throws any other error. */
-function reportPlaces(terminal: Terminal, file: string, error: unknown): number {
-  if (!(error instanceof RequestRefused)) throw error;
+/** What the server finds invalid as if it was found here; any other error as it is. */
+function placed(file: string, error: unknown): unknown {
+  if (!(error instanceof RequestRefused)) return error;
   const { status, details } = error.refused;
   const places = details.flatMap(({ line, column = 1, ...rest }) =>
     line === undefined ? [] : [{ file, line, column, ...rest }],
   );
-  if (places.length === 0) throw error;
-  terminal.progress('');
-  for (const place of places) terminal.writeError(`${formatProblem(place)}\n`);
-  if (status === 400) return EXIT.configuration;
-  terminal.writeError(`${printable(error.message)}\n`);
-  return EXIT.failed;
+  if (places.length === 0) return error;
+  return status === 400 ? new FilesRefused('', places) : new FilesRefused(error.message, places, EXIT.failed);
 }
 
 /** Shows how far a bundle has gone out, and then that the server works on it. */

@@ -3,7 +3,7 @@ import { mailLog, queue as routes } from '../contract/queue.ts';
 import type { AnswerOffline } from '../contract/offline.ts';
 import type { AnswerOf } from '../contract/route.ts';
 import type { CliCommand } from './command.ts';
-import { counted, listing, print, shortTime, showing, table, writeJson } from './output.ts';
+import { counted, listing, localTime, print, shortTime, showing, table, writeJson } from './output.ts';
 import { EXIT, isConfirmed, type Api } from './run.ts';
 import { UsageError } from './client.ts';
 import { printable, type Terminal } from './terminal.ts';
@@ -298,7 +298,8 @@ function writeTrace(traced: AnswerOf<typeof mailLog.trace>, { write, style }: Te
   write('\n');
   for (const entry of timeline) {
     const step = entry.step === 'waits' ? style('yellow', 'waits    ') : entry.step.padEnd(9);
-    write(`${style('dim', entry.at)}  ${step}  ${printable(entry.text)}\n`);
-    write(`${' '.repeat(37)}${style('dim', entry.id)}\n`);
+    const at = localTime(entry.at);
+    write(`${style('dim', at)}  ${step}  ${printable(entry.text)}\n`);
+    write(`${' '.repeat(at.length + 13)}${style('dim', entry.id)}\n`);
   }
 }

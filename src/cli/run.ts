@@ -1,18 +1,25 @@
-/** What commands share: exit codes, errors, polling and questions. */
+/**
+ * What commands share: exit codes, errors, polling and questions. With `--json` an error is one JSON object on one line of
+ * standard error, so that standard output holds the result alone: `{"error": {"code", "message", "details", …}}`, and
+ * `{"warning": …}` of the same shape where the command goes on.
+ */
+import { CommanderError } from 'commander';
 import type { z } from 'zod';
+import { formatProblem, type Problem } from '../config/problem.ts';
 import { systemClock, type Clock } from '../lib/clock.ts';
-import { messageOf, PassingError, UserError } from '../lib/errors.ts';
+import { errorFields, messageOf, PassingError, UserError } from '../lib/errors.ts';
 import {
   type Client,
   type Detail,
   CommandFailed,
   DaemonUnreachable,
+  FilesRefused,
   RequestRefused,
   type Refused,
   UsageError,
 } from './client.ts';
 import type { Target } from './target.ts';
-import { printable, type Terminal } from './terminal.ts';
+import { Interrupted, printable, type Terminal } from './terminal.ts';
 
 /** What a command that uses the API is given. */
 export interface Api {
@@ -28,36 +35,106 @@ export const EXIT = { done: 0, failed: 1, usage: 2, unreachable: 3, configuratio
 
 /** The exit code of a command that ended in an error. */
 export function exitCodeOf(error: unknown): number {
+  if (error instanceof CommanderError) return error.exitCode === 0 ? EXIT.done : EXIT.usage;
+  if (error instanceof Interrupted) return EXIT.interrupted;
   if (error instanceof UsageError) return EXIT.usage;
   if (error instanceof DaemonUnreachable) return EXIT.unreachable;
-  if (error instanceof PassingError || error instanceof CommandFailed) return EXIT.failed;
+  if (error instanceof FilesRefused) return error.exitCode;
+  if (error instanceof PassingError || error instanceof CommandFailed || error instanceof RequestRefused)
+    return EXIT.failed;
   return error instanceof UserError ? EXIT.configuration : EXIT.failed;
 }
 
 /** Does the work of a command; answers its exit code, which is 0 where the work answers none. */
 export async function run(api: Api, work: (api: Api) => Promise<number | void>): Promise<number> {
-  const { client, terminal } = api;
+  const { client, terminal, json } = api;
   try {
     return (await work(api)) ?? EXIT.done;
   } catch (error) {
     terminal.progress('');
-    if (error instanceof RequestRefused) {
-      terminal.writeError(refusalText(error, client));
-      return EXIT.failed;
-    }
-    if (!(error instanceof DaemonUnreachable || error instanceof CommandFailed)) throw error;
-    for (const line of messageOf(error).split('\n')) terminal.writeError(`${printable(line)}\n`);
+    const isKnown = [RequestRefused, DaemonUnreachable, CommandFailed, FilesRefused].some(
+      (kind) => error instanceof kind,
+    );
+    if (!isKnown) throw error;
+    terminal.writeError(json ? failureJson(error, client) : failureText(error, client));
     return exitCodeOf(error);
   }
 }
 
+/** What standard error says of an error, line breaks included; `client` is of the daemon that it came from. */
+function failureText(error: unknown, client?: Client): string {
+  if (error instanceof RequestRefused) return refusalText(error, client);
+  if (error instanceof FilesRefused) {
+    const lines = [...error.problems.map(formatProblem), ...(error.message === '' ? [] : [error.message])];
+    return lines.map((line) => `${printable(line)}\n`).join('');
+  }
+  const text = error instanceof UserError ? messageOf(error) : (errorFields(error).stack ?? messageOf(error));
+  return text.replace(/\n?$/, '\n');
+}
+
+/** The same as JSON. */
+function failureJson(error: unknown, client?: Client): string {
+  const exitCode = exitCodeOf(error);
+  if (error instanceof RequestRefused) {
+    const { code, details, requestId } = error.refused;
+    const advice = nextStep(error.refused, client);
+    return lineOf('error', {
+      code,
+      message: error.message,
+      details,
+      advice,
+      request_id: requestId,
+      exit_code: exitCode,
+    });
+  }
+  const details = error instanceof FilesRefused ? error.problems : [];
+  const message = messageOf(error).replace(/^error: /, '') || 'The files are not valid.';
+  const code = codeFor(error);
+  const stack = code === 'INTERNAL' ? errorFields(error).stack : undefined;
+  return lineOf('error', { code, message, details, exit_code: exitCode, stack });
+}
+
+/** What standard error says where the program ends in an error. */
+export function endText(error: unknown, json: boolean): string {
+  if (json) return failureJson(error);
+  return error instanceof FilesRefused ? failureText(error) : `postern: ${failureText(error)}`;
+}
+
+export interface Warning {
+  /** `CONFIGURATION_INVALID`, `DAEMON_DOWN` */
+  readonly code: string;
+  readonly message: string;
+  readonly details?: readonly Problem[];
+}
+
+/** Tells of something beside the result; the command goes on. */
+export function warn({ writeError }: Pick<Terminal, 'writeError'>, warning: Warning, json: boolean): void {
+  const { code, message, details = [] } = warning;
+  if (json) return writeError(lineOf('warning', { code, message, details }));
+  for (const problem of details) writeError(`${printable(formatProblem(problem))}\n`);
+  writeError(`warning: ${message}\n`);
+}
+
+function lineOf(kind: 'error' | 'warning', what: object): string {
+  return `${JSON.stringify({ [kind]: what })}\n`;
+}
+
+/** The codes of what does not come from the API, which has its own. */
+function codeFor(error: unknown): string {
+  if (error instanceof CommanderError || error instanceof UsageError) return 'USAGE';
+  if (error instanceof Interrupted) return 'INTERRUPTED';
+  if (error instanceof DaemonUnreachable) return error.isDown ? 'DAEMON_DOWN' : 'DAEMON_UNREACHABLE';
+  if (error instanceof CommandFailed || error instanceof PassingError) return 'FAILED';
+  return error instanceof UserError ? 'CONFIGURATION_INVALID' : 'INTERNAL';
+}
+
 /** The message of the server, each detail with its place, and the next step if there is one. */
-function refusalText({ message, refused }: RequestRefused, { key, address }: Client): string {
+function refusalText({ message, refused }: RequestRefused, client: Client | undefined): string {
   const [only, ...more] = refused.details;
   // A single detail without a place is what the message says.
   const told = only !== undefined && more.length === 0 && only.line === undefined;
   const lines = [message, ...(told ? [] : refused.details.map(detailText))];
-  const next = nextStep(refused, key, address);
+  const next = nextStep(refused, client);
   if (next !== undefined) lines.push(next);
   if (refused.status >= 500 && refused.requestId !== undefined)
     lines.push(`Request ID in the server log: ${refused.requestId}`);
@@ -70,7 +147,9 @@ function detailText({ path, message, line, column }: Detail): string {
   return `  ${place}${path === '' ? '' : `${path}: `}${message}`;
 }
 
-function nextStep({ code, retryAfter }: Refused, key: string | undefined, address: string): string | undefined {
+function nextStep({ code, retryAfter }: Refused, client: Client | undefined): string | undefined {
+  if (client === undefined) return undefined;
+  const { key, address } = client;
   switch (code) {
     case 'AUTH_MISSING_KEY':
     case 'AUTH_INVALID_KEY':

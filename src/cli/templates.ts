@@ -12,7 +12,7 @@ import { languageOf } from '../templates/builtin.ts';
 import { compileTemplates } from '../templates/engine.ts';
 import { type Variables, type TemplateType, TemplateRenderError } from '../templates/template.ts';
 import { builtinSender, builtinSubject, visitorName, visitorSubject } from '../templates/visitor.ts';
-import { UsageError, CommandFailed } from './client.ts';
+import { UsageError, CommandFailed, FilesRefused } from './client.ts';
 import { JSON_OUT, type CliCommand } from './command.ts';
 import {
   formsIn,
@@ -69,18 +69,16 @@ export function addCommands(program: CliCommand): void {
 
 /** Prints a template's mail, writes or opens its HTML. Returns the exit code, as both of these do. */
 async function preview(terminal: Terminal, name: string, flags: PreviewFlags): Promise<number> {
-  const { folder, writeError, write } = terminal;
+  const { folder, write } = terminal;
   const project = await projectFor(folder, name, flags.path);
-  const config = project === undefined ? NO_PROJECT : validProject(project, terminal);
-  if (config === undefined) return EXIT.configuration;
+  const config = project === undefined ? NO_PROJECT : validProject(project);
   const data = flags.data === undefined ? undefined : await readData(resolve(folder, flags.data));
   let mail: Preview;
   try {
     mail = previewOf({ config, name, form: flags.form, data });
   } catch (error) {
     if (!(error instanceof TemplateRenderError)) throw error;
-    writeError(`${(project && placeOf(error, project)) ?? printable(error.message)}\n`);
-    return EXIT.configuration;
+    throw new FilesRefused((project && placeOf(error, project)) ?? error.message);
   }
   const file = await htmlFile(terminal, mail, flags);
   if (flags.json) writeJson(terminal, mail);
@@ -92,8 +90,7 @@ async function preview(terminal: Terminal, name: string, flags: PreviewFlags): P
 
 /** Those of the project and the built-in ones, with the forms that use them. */
 async function list(terminal: Terminal, { path, json }: Pick<PreviewFlags, 'path' | 'json'>): Promise<number> {
-  const config = validProject(await readLocalProject(terminal.folder, path), terminal);
-  if (config === undefined) return EXIT.configuration;
+  const config = validProject(await readLocalProject(terminal.folder, path));
   const templates = [...new Set([...Object.keys(config.templates), ...BUILTINS.keys()])].map((name) => {
     const own = config.templates[name];
     const type = own?.type ?? BUILTINS.get(name) ?? 'form';

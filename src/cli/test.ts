@@ -8,7 +8,7 @@ import { keys } from '../contract/keys.ts';
 import type { AnswerOf } from '../contract/route.ts';
 import { formatMailbox } from '../lib/addresses.ts';
 import { TemplateRenderError } from '../templates/template.ts';
-import { everyPage, type Client, RequestRefused, UsageError } from './client.ts';
+import { everyPage, type Client, FilesRefused, RequestRefused, UsageError } from './client.ts';
 import { timeoutOption, type ApiFlags, type CliCommand } from './command.ts';
 import { everyDomain } from './dns-records.ts';
 import { formsIn, readLocalProject, validProject, type LocalProject } from './local-project.ts';
@@ -211,7 +211,6 @@ async function testSend(api: Api, given: SendOptions): Promise<number | void> {
   const { client, terminal, json } = api;
   const { write, progress } = terminal;
   const body = given.form === undefined ? plainMail(given) : await formMail(api, given, given.form);
-  if (body === undefined) return EXIT.configuration;
   const sent = await client.ask({ route: emails.send, body });
   const { id } = sent.read();
   if (!given.wait) return json ? writeJson(terminal, sent.data) : write(`Queued ${id}. ${nextStep(id, client)}\n`);
@@ -254,11 +253,10 @@ function plainMail({ to, from, domain }: SendOptions): Mail {
   };
 }
 
-/** The notification of a form of the local project; undefined, with the errors printed, if the project is invalid. */
-async function formMail({ terminal }: Api, given: SendOptions, id: string): Promise<Mail | undefined> {
+/** The notification of a form of the local project. Throws FilesRefused if the project is invalid. */
+async function formMail({ terminal }: Api, given: SendOptions, id: string): Promise<Mail> {
   const project = await readLocalProject(terminal.folder, undefined);
-  const config = validProject(project, terminal);
-  if (config === undefined) return undefined;
+  const config = validProject(project);
   const form = findForm(formsIn(config), id);
   if (given.from === undefined && given.domain === undefined && form.domain === undefined) {
     throw new UsageError(`${form.id} sends from the domain of the server. Specify --from or --domain`);
@@ -270,8 +268,7 @@ async function formMail({ terminal }: Api, given: SendOptions, id: string): Prom
     return { to: given.to, from: sender, subject, text, html: html ?? undefined };
   } catch (error) {
     if (!(error instanceof TemplateRenderError)) throw error;
-    terminal.writeError(`${placeOf(error, project) ?? printable(error.message)}\n`);
-    return undefined;
+    throw new FilesRefused(placeOf(error, project) ?? error.message);
   }
 }
 

@@ -60,6 +60,26 @@ export const configCheck = {
       warnings: z.array(z.string()),
     }),
   }),
+  reload: route('POST /admin/config/reload', {
+    ...ADMIN,
+    summary: 'Reads server.yml and the project files again, as SIGHUP does, and applies what is valid.',
+    description:
+      'What is invalid changes nothing: its last valid version stays active, and `problems` says what is wrong with it.',
+    answer: z.object({
+      outcome: z
+        .enum(['applied', 'unchanged', 'refused'])
+        .describe('`refused`: nothing was applied. `applied`: something was; see `problems` for what was not.'),
+      changes: z.array(
+        z.object({
+          op: z.enum(['add', 'remove', 'change']),
+          path: z.string().describe('The key, such as log.level.'),
+          file: z.string(),
+        }),
+      ),
+      waiting: z.array(z.string()).describe('Keys of server.yml whose new values take effect after a restart.'),
+      problems: z.array(z.string()),
+    }),
+  }),
 };
 
 export const doctor = {

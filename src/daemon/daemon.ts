@@ -321,6 +321,7 @@ async function start(
     metrics,
     forwarded,
     checkConfig: source.check,
+    reload,
     hostKeys,
     backups,
     serverFile: file,

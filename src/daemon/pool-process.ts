@@ -55,8 +55,12 @@ function open({ revision, templates, timezone }: ProjectTemplates): TemplateSet 
   return known;
 }
 
-/** Where memory is over, the daemon lives on. */
+/** Where memory is over, the daemon lives on. What an operator signals by mistake changes nothing. */
 function beExpendable(): void {
+  // As ps shows it beside the daemon.
+  process.title = 'postern: render';
+  process.on('SIGUSR1', () => undefined);
+  process.on('SIGUSR2', () => undefined);
   try {
     writeFileSync('/proc/self/oom_score_adj', '1000');
   } catch {

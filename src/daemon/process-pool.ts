@@ -70,7 +70,8 @@ export function createProcessPool(options: ProcessPoolOptions): ProcessPool {
     runtime: 'child_process',
     // They know nothing of the daemon's environment, where secrets are, but where compiled code is kept.
     env: cacheFolder === undefined ? {} : { NODE_COMPILE_CACHE: cacheFolder },
-    execArgv: [`--max-old-space-size=${MAX_HEAP_MIB}`, '--disable-warning=ExperimentalWarning'],
+    // SIGUSR1 would open the debugger.
+    execArgv: [`--max-old-space-size=${MAX_HEAP_MIB}`, '--disable-warning=ExperimentalWarning', '--disable-sigusr1'],
     serialization: 'advanced',
     minThreads: 0,
     maxThreads: PROCESSES,

@@ -4,6 +4,7 @@ import { join } from 'node:path';
 import { describe, expect, test } from 'vitest';
 import { LAUNCHER, runBinary, runProgram } from '../harness/command.ts';
 import { startHttp } from '../harness/http.ts';
+import { runInTerminal } from '../harness/pseudo-terminal.ts';
 import { testKey } from '../harness/keys.ts';
 import { temporaryFolder } from '../harness/store.ts';
 import { person } from './cli-world.ts';
@@ -71,6 +72,77 @@ describe('exit codes', () => {
       err: expect.stringMatching(/ENOTDIR/),
     });
   });
+});
+
+describe('errors with --json are one JSON object on standard error, and nothing is on standard output', () => {
+  test.each([
+    [2, 'USAGE', ['queue', 'list', '--satte', 'x', '--json'], {}, /^unknown option '--satte'/],
+    [2, 'USAGE', ['queue', '--json'], {}, /./],
+    [2, 'USAGE', ['auth', 'status', '--json'], { POSTERN_URL: 'nonsense' }, /^POSTERN_URL is not a server URL/],
+    [3, 'DAEMON_DOWN', ['tenants', 'list', '--json', '--url', 'unix:/nowhere/a.sock'], {}, /no socket at \/nowhere/],
+    [78, 'CONFIGURATION_INVALID', ['config', 'check', '--json'], NOWHERE, /nowhere/],
+  ] as const)('%i %s of %j', async (code, name, args, env, message) => {
+    const said = await runBinary(args, { folder: await temporaryFolder(), env });
+    expect({ ...said, err: said.err.split('\n').slice(1) }).toEqual({ code, out: '', err: [''] });
+    expect(JSON.parse(said.err)).toEqual({
+      error: { code: name, message: expect.stringMatching(message), details: [], exit_code: code },
+    });
+  });
+
+  test('what the server refuses, with its code and its places', async () => {
+    const http = await startHttp();
+    const { value } = await testKey(http.store);
+    const { say, write } = await person({ POSTERN_URL: http.base, POSTERN_API_KEY: value });
+    const refused = await say(['projects', 'show', 'none', '--json']);
+    expect(refused).toMatchObject({ code: 1, out: '' });
+    expect(JSON.parse(refused.err)).toEqual({
+      error: expect.objectContaining({ code: 'NOT_FOUND', message: 'There is no project none.', exit_code: 1 }),
+    });
+    await write('postern.yml', 'project: { name: A, slug: a }\ndomains: { a.example: { froms: {} } }\n');
+    const local = await say(['push', '--json', '--yes']);
+    expect(local).toMatchObject({ code: 78, out: '' });
+    expect(JSON.parse(local.err)).toEqual({
+      error: {
+        code: 'CONFIGURATION_INVALID',
+        message: 'postern.yml is not valid. Nothing was changed.',
+        details: [
+          expect.objectContaining({ file: 'postern.yml', line: 2, column: 25, path: 'domains.a.example.froms' }),
+        ],
+        exit_code: 78,
+      },
+    });
+  });
+
+  test('a warning has the same shape, and the command goes on', async () => {
+    const http = await startHttp();
+    const { say, write, folder } = await person();
+    await write(
+      'server.yml',
+      `server: { hostname: mail.example.net, operator: nobody, admin_socket: ${http.socket} }\n`,
+    );
+    const { code, out, err } = await say(['tenants', 'list', '--json', '--config', join(folder, 'server.yml')]);
+    expect(code).toBe(0);
+    expect(JSON.parse(out)).toHaveProperty('tenants');
+    expect(JSON.parse(err)).toEqual({
+      warning: {
+        code: 'CONFIGURATION_INVALID',
+        message: expect.stringContaining('is not valid'),
+        details: [expect.objectContaining({ line: 1, path: 'server.operator' })],
+      },
+    });
+  });
+});
+
+test('times are local, with their zone, for people, and UTC for programs', async () => {
+  const http = await startHttp();
+  const settings = { folder: await temporaryFolder(), env: { TZ: 'Asia/Kolkata' } };
+  const args = ['tenants', 'list', '--url', `unix:${http.socket}`];
+  const seen = await runInTerminal(args, settings);
+  const [, local = ''] = / (\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\+05:30) /.exec(seen.text) ?? [];
+  const piped = await runBinary(args, settings);
+  const [, utc = ''] = /\t(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ)\t/.exec(piped.out) ?? [];
+  expect(Date.parse(local)).toBe(Date.parse(utc));
+  expect((await runBinary([...args, '--json'], settings)).out).toMatch(/"created_at": "\S+\.\d{3}Z"/);
 });
 
 describe('without a terminal', () => {

@@ -1,7 +1,7 @@
 /** A person with an account and a folder, in front of a running daemon. */
 import { mkdir, readFile, writeFile } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
-import { exitCodeOf } from '../../src/cli/run.ts';
+import { endText, exitCodeOf } from '../../src/cli/run.ts';
 import { UserError } from '../../src/lib/errors.ts';
 import { startTestWorld, type TestWorld, type WorldSettings } from '../harness/daemon.ts';
 import { testKey, type TestKeySettings } from '../harness/keys.ts';
@@ -41,7 +41,7 @@ export async function person(env: Readonly<Record<string, string>> = {}): Promis
       const code = await runCommand(terminal, args).catch((error: unknown) => {
         // As main.ts does.
         if (!(error instanceof UserError)) throw error;
-        terminal.writeError(`postern: ${error.message}\n`);
+        terminal.writeError(endText(error, args.includes('--json')));
         return exitCodeOf(error);
       });
       return { code, out: terminal.out(), err: terminal.err() };

@@ -5,6 +5,7 @@ import { machineSecrets } from '../../src/config/secrets.ts';
 import { answerOffline } from '../../src/daemon/offline.ts';
 import { checkTemplates } from '../../src/templates/engine.ts';
 import { runCommand, testTerminal } from '../harness/terminal.ts';
+import { person } from './cli-world.ts';
 import { configFolder, projectText, SERVER, type Folder } from '../config/folder.ts';
 
 const env = { RELAY_PASSWORD: 'hunter2', DATABASE_URL: 'postgres://postern:hunter2@db/mail' };
@@ -153,10 +154,11 @@ delivery:
 
   test('of a bad configuration writes its errors', async () => {
     const folder = await configFolder({ 'server.yml': 'server: {}\n' });
-    const { code, output, complaints } = await run(folder, 'show', { changed: false, json: true });
-    expect([code, output]).toEqual([78, '']);
-    expect(complaints.split('\n')[0]).toBe(
-      'server.yml:1:1: server.hostname: is missing; expected a domain name such as example.com',
+    const { say } = await person();
+    const { code, out, err } = await say(['config', 'show', '--config', folder.server]);
+    expect([code, out]).toEqual([78, '']);
+    expect(err.split('\n')[0]).toBe(
+      `${folder.server}:1:1: server.hostname: is missing; expected a domain name such as example.com`,
     );
   });
 });

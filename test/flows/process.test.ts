@@ -1,7 +1,7 @@
 /** The program among its signals, its files and its disk: what an operator and systemd do to it, and what must not come of that. */
 import { once } from 'node:events';
 import { existsSync } from 'node:fs';
-import { readFile, rm, writeFile } from 'node:fs/promises';
+import { readdir, readFile, rm, writeFile } from 'node:fs/promises';
 import { request, type IncomingMessage } from 'node:http';
 import { join } from 'node:path';
 import { setImmediate } from 'node:timers/promises';
@@ -98,6 +98,31 @@ test('SIGUSR1 and SIGUSR2 change nothing: no debugger opens, and it goes on; ps 
   expect((await appliance.probe()).status).toBe(403);
   expect(run.output()).not.toContain('Debugger');
   expect(await readFile(`/proc/${run.pid}/comm`, 'utf8')).toBe('postern\n');
+  expect(await run.end('SIGTERM')).toBe(0);
+});
+
+test('nor do they end the processes in which templates are rendered; ps shows what each is', async () => {
+  const { appliance, catcher } = await world();
+  const own = { mine: { subject: 'Hello', text: 'Hello {{ form.name }}' } };
+  const { contact } = PROJECT.domains['forms.test'].forms;
+  const forms = { contact: { ...contact, template: 'mine' } };
+  await appliance.writeProject({ ...PROJECT, templates: own, domains: { 'forms.test': { forms } } });
+  const run = await appliance.startVerified();
+  await sendMany({ url: appliance.formUrl, connections: 1, count: 1 });
+  await until('the mail arrives', () => catcher.mails.length === 1);
+  const tasks = await readdir(`/proc/${run.pid}/task`);
+  const lists = await Promise.all(tasks.map((id) => readFile(`/proc/${run.pid}/task/${id}/children`, 'utf8')));
+  const children = lists.flatMap((list) => list.split(' ').filter(Boolean).map(Number));
+  expect(children.length).toBeGreaterThan(0);
+  const names = await Promise.all(children.map(async (pid) => (await readFile(`/proc/${pid}/cmdline`, 'utf8')).trim()));
+  expect(names.map((name) => name.replaceAll('\0', ''))).toContain('postern: render');
+  for (const pid of children) for (const signal of ['SIGUSR1', 'SIGUSR2'] as const) process.kill(pid, signal);
+  await sendMany({ url: appliance.formUrl, connections: 1, count: 1 });
+  await until('the next mail arrives', () => catcher.mails.length === 2);
+  for (const pid of children) expect(() => process.kill(pid, 0)).not.toThrow();
+  const threads = await readdir(`/proc/${run.pid}/task`);
+  const named = await Promise.all(threads.map((id) => readFile(`/proc/${run.pid}/task/${id}/comm`, 'utf8')));
+  expect(named.map((name) => name.trim())).toEqual(expect.arrayContaining(['postern', 'store', 'delivery']));
   expect(await run.end('SIGTERM')).toBe(0);
 });
 

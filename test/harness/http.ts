@@ -184,6 +184,7 @@ export async function startHttp(given: TestHttpOptions = {}): Promise<TestHttp> 
       rotateKeys: (name) => Promise.resolve(reportOf(name, states[name])),
       move: (name) => Promise.resolve(reportOf(name, states[name])),
     },
+    reload: () => Promise.resolve({ kind: 'unchanged' }),
     checkConfig: () => Promise.resolve({ file: '', projects: 1, errors: [], warnings: [] }),
     backups: await openBackups({ path: undefined, clock, log: silentLog, reserve: () => 0 }),
     doctor: () => Promise.resolve({ checks: [], ok: true }),

@@ -14,6 +14,8 @@ const DESCRIPTION = [
   'A command connects to the server given by --url, by POSTERN_URL, or by the credentials file that postern signup writes, in this order. Otherwise it uses the admin socket named in the server.yml of this machine. The socket needs no API key; it is open to root and the group of the service. Commands for operators ignore the credentials file.',
   'If server.yml is not valid, its errors are shown, and the admin socket that can still be read from it is used, or the default one. While the daemon is down, doctor, config check, queue list and queue show work from the files and the database.',
   'On a terminal, lists are printed as tables. Otherwise each row is one line of tab-separated values without headings. With --json, commands print the JSON answer of the API.',
+  'With --json, an error is one line of JSON on standard error, {"error": {"code": "NOT_FOUND", "message": "…", "details": [], "exit_code": 1}}, and nothing is on standard output. code is a code of the API, or USAGE, DAEMON_DOWN, DAEMON_UNREACHABLE, CONFIGURATION_INVALID, FAILED, INTERRUPTED or INTERNAL. Each entry of details has a message and, where known, file, line, column and path. Where a command goes on, a line {"warning": {"code", "message", "details"}} says what is wrong.',
+  'For people, times are in the time zone of the machine (TZ) and have its offset. Tab-separated values and JSON have UTC.',
 ];
 
 const EXIT_CODES: readonly Meaning[] = [

@@ -4,7 +4,8 @@ import type { Principal } from '../../accounts/principal.ts';
 import type { PushParts } from '../../accounts/projects.ts';
 import type { Limits } from '../../accounts/rate-limits.ts';
 import type { Usage } from '../../accounts/usage.ts';
-import type { ConfigSource } from '../../config/source.ts';
+import type { Snapshot } from '../../config/snapshot.ts';
+import type { ConfigSource, Reload } from '../../config/source.ts';
 import type { ErrorCode } from '../../contract/errors.ts';
 import type { mailLog } from '../../contract/queue.ts';
 import type { Access, ParameterOf, Route as ContractRoute } from '../../contract/route.ts';
@@ -49,6 +50,9 @@ export interface Services extends PushParts, ReleaseParts, TransactionalParts {
   }) => Promise<DataOf<typeof doctor.check>>;
   /** Checks the configuration files as they are on disk. */
   readonly checkConfig: ConfigSource['check'];
+  /** Reads the configuration again. */
+  readonly reload: () => Promise<Reload>;
+  readonly snapshot: () => Snapshot;
   /** Undefined where nothing is known of the id. */
   readonly trace: (id: string) => Promise<DataOf<typeof mailLog.trace> | undefined>;
   /** Undefined for what is neither an address nor a form. */

@@ -59,14 +59,22 @@ function mib(bytes: number): string {
   return `${Math.ceil(bytes / 1024 ** 2)} MiB`;
 }
 
-/** `/admin/doctor`, `/admin/config/check` */
-export function checksRoutes({ doctor, checkConfig }: Services): Route[] {
+/** `/admin/doctor`, `/admin/config/…` */
+export function checksRoutes({ doctor, checkConfig, reload, snapshot }: Services): Route[] {
   return [
     ...implement(contract.doctor, {
       async check({ query: { dnsbl, port25 } }) {
         return json(await doctor({ dnsbl: dnsbl.filter((name) => name !== undefined), port25 }));
       },
     }),
-    ...implement(contract.configCheck, { check: async () => json(await checkConfig()) }),
+    ...implement(contract.configCheck, {
+      check: async () => json(await checkConfig()),
+      async reload() {
+        const done = await reload();
+        const { waiting } = snapshot();
+        const problems = done.kind === 'unchanged' ? [] : done.problems;
+        return json({ outcome: done.kind, changes: done.kind === 'applied' ? done.changes : [], waiting, problems });
+      },
+    }),
   ];
 }
