@@ -225,6 +225,7 @@ const delivery = z.strictObject({
     .record(is.domainName, is.mailHost)
     .default({})
     .describe('Destination domain: host:port. For private destinations; overrides relay and MX records.'),
+  tls_reports: flag(true, 'Report to recipient domains that ask for it, once a day, how often TLS worked (RFC 8460).'),
   concurrency: is.count
     .default(100)
     .describe(

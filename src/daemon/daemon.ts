@@ -80,6 +80,7 @@ import { keepCertificate, readCertificate, type CertificateKeeper } from '../lib
 import { keepAcmeCertificates, type AcmeCertificateParts, type AcmeCertificates } from '../domains/certificates.ts';
 import { tlsModeOf } from '../config/schema-server.ts';
 import { obtainSecret } from '../store/secrets.ts';
+import { createTlsReports } from '../smtp-client/tls-reports.ts';
 import { createExplain } from '../explain/explain.ts';
 import { trace } from '../explain/trace.ts';
 import { openSrsKeys } from '../smtp/srs-keys.ts';
@@ -437,6 +438,9 @@ async function start(
         domains: domains.checkDue,
         host_keys: hostKeys.checkDue,
         mta_sts: () => mtaSts.refresh(),
+        ...(roles.includes('delivery')
+          ? { tls_reports: createTlsReports({ ...core, http: openReportHttp(core) }) }
+          : {}),
         ...(store.dialect === 'postgres' ? { configuration: source.refresh } : {}),
         files: files.sweep,
         idempotency: () => idempotency.sweep(),
@@ -522,6 +526,21 @@ function daemonFigures({
       ),
     },
   ];
+}
+
+/** The HTTP client for TLS reports, which go wherever the domain's mail may go. */
+function openReportHttp({
+  resolver,
+  config,
+}: {
+  readonly resolver: Resolver;
+  readonly config: () => ServerConfig;
+}): HttpDoor {
+  return createHttpDoor({
+    resolver,
+    userAgent: `Postern/${version()}`,
+    allowPrivate: () => config().delivery.allow_private_networks,
+  });
 }
 
 /** A visitor waits for the answer, ms. */

@@ -21,10 +21,13 @@ import type { AdjustableLog } from '../lib/log.ts';
 import type { ListenAddress } from '../lib/sockets.ts';
 import type { SigningContext } from '../mail/dkim.ts';
 import { createSmtpClient } from '../smtp-client/client.ts';
+import { TlsSessions } from '../smtp-client/tls-sessions.ts';
+import { createTlsReportSource } from '../smtp-client/tls-reports.ts';
 import { MtaSts } from '../smtp-client/mta-sts.ts';
 import type { Random, Source } from '../queue/transport.ts';
 import type { LoopbackAddress, LoopbackSmtp } from '../smtp-client/route.ts';
 import type { DeliveryMetrics } from './delivery-metrics.ts';
+import { startJobs } from './jobs.ts';
 import { createProcessPool, type ProcessPool } from './process-pool.ts';
 import { createSystemSource, systemMail } from '../queue/system-mail.ts';
 import { actOnMany } from '../queue/operate.ts';
@@ -104,6 +107,7 @@ export async function startDelivery(parts: DeliveryParts): Promise<Delivery> {
   const revisionOf = createRevisions({ store, secrets: machineSecrets(parts.env), reader: pool.reader });
   const rendering = { config, renderer: pool.renderer, revisionOf };
   const source = await createSource(parts, rendering);
+  const tlsSessions = new TlsSessions(parts);
   const mail = createSmtpClient({
     resolver,
     config,
@@ -115,6 +119,9 @@ export async function startDelivery(parts: DeliveryParts): Promise<Delivery> {
     dnssec,
     loopback: loopbackSmtp({ store, config, place: () => listening?.smtp }),
     onTransaction: metrics.transaction,
+    onTlsSession: (session) => {
+      if (config().delivery.tls_reports) tlsSessions.count(session);
+    },
   });
   const webhooks = createWebhookTransport({
     store,
@@ -161,6 +168,7 @@ export async function startDelivery(parts: DeliveryParts): Promise<Delivery> {
     }
   }
 
+  const stopSaving = startJobs({ clock, log, jobs: { tls_sessions: () => tlsSessions.flush() } });
   return {
     wake: () => worker.wake(),
     configure(next) {
@@ -183,6 +191,8 @@ export async function startDelivery(parts: DeliveryParts): Promise<Delivery> {
     isStuck: () => clock.monotonic() - worker.progress().triedAt > STUCK_MS,
     async stop(graceMs) {
       await worker.stop(graceMs);
+      await stopSaving();
+      await tlsSessions.flush();
       await pool.close();
     },
   };
@@ -251,6 +261,7 @@ async function createSource(
     acknowledgment: forms,
     confirmation: forms,
     system: createSystemSource(signing),
+    tls_report: createTlsReportSource(signing),
     transactional: createTransactionalSource({ store, signing, submitted }),
     forward: createForwardSource({ store, signing, srs: await openSrsKeys({ store, clock }), config }),
     reply: createReplySource({ store, signing }),

@@ -12,6 +12,7 @@ import { forgetOldSubmissions, reduceSubmissions } from '../forms/retention.ts';
 import { forgetOldMessages } from '../queue/retention.ts';
 import { withoutText } from '../queue/system-mail.ts';
 import { withoutHeaders } from '../smtp/dsn.ts';
+import { withoutReport } from '../smtp-client/tls-reports.ts';
 import { forgetOldInbound } from '../smtp/retention.ts';
 import type { Store } from '../store/store.ts';
 import type { MessageRow } from '../store/tables.ts';
@@ -104,6 +105,8 @@ function withoutContent({ kind, source }: Pick<MessageRow, 'kind' | 'source'>): 
       return withoutHeaders(source);
     case 'system':
       return withoutText(source);
+    case 'tls_report':
+      return withoutReport(source);
     case 'confirmation':
       return withoutLink(source);
     case 'notification':

@@ -31,6 +31,8 @@ export interface HttpRequest {
   readonly url: string;
   readonly headers?: Readonly<Record<string, string>>;
   readonly body?: string;
+  /** A body that is no text. */
+  readonly bytes?: Uint8Array;
   /** Ends it early. */
   readonly signal?: AbortSignal;
 }
@@ -116,7 +118,7 @@ export function createHttpDoor(options: HttpDoorOptions): HttpDoor {
         method: request.method,
         path: url.pathname + url.search,
         headers: { 'user-agent': userAgent, ...request.headers },
-        body: request.body ?? null,
+        body: request.body ?? request.bytes ?? null,
         reset: true,
         signal,
       });

@@ -5,6 +5,7 @@
  */
 import { createHash } from 'node:crypto';
 import { parsePolicy, validateMx } from 'mailauth/lib/mta-sts.js';
+import { parseAddress } from '../lib/addresses.ts';
 import { messageOf } from '../lib/errors.ts';
 import { missing, ok, tagList, unanswered, wrong, type Finding } from './finding.ts';
 import type { Answer, Resolver } from './resolver.ts';
@@ -127,6 +128,32 @@ export function checkTlsReporting(texts: readonly string[]): Finding {
   return areTargets
     ? ok(found)
     : wrong('rua= names no address for reports, such as mailto:postmaster@example.com.', found);
+}
+
+/** Who gets reports, as the TXT records at `_smtp._tls.<domain>` say (RFC 8460 §3); nobody where there is not exactly one. */
+export function tlsReportTargets(texts: readonly string[]): {
+  readonly mails: readonly string[];
+  readonly urls: readonly string[];
+} {
+  const [only, ...more] = texts.filter((text) => /^v=TLSRPTv1\s*;/.test(text));
+  const rua = only === undefined || more.length > 0 ? '' : (tagList(only)?.get('rua') ?? '');
+  const targets = rua.split(',', MAX_TARGETS).map((target) => target.trim());
+  return {
+    mails: targets.flatMap((target) => mailtoAddress(target) ?? []),
+    urls: targets.filter((target) => /^https:\/\//i.test(target) && URL.canParse(target)),
+  };
+}
+
+const MAX_TARGETS = 5;
+
+function mailtoAddress(target: string): string | undefined {
+  const [, encoded] = /^mailto:([^?\s]+)/i.exec(target) ?? [];
+  if (encoded === undefined) return undefined;
+  try {
+    return parseAddress(decodeURIComponent(encoded))?.address;
+  } catch {
+    return undefined; // not percent-encoded as it should be
+  }
 }
 
 // Policies of domains to which mail is sent.

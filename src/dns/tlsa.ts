@@ -24,6 +24,8 @@ export interface HostTlsa {
   readonly base: string;
   /** Where there is none that can be used, TLS is demanded and its certificate is not looked at (RFC 7672 §2.2). */
   readonly records: readonly TlsaRecord[];
+  /** All of them, as zone files have them. */
+  readonly published: readonly string[];
 }
 
 export type TlsaAnswer =
@@ -74,7 +76,9 @@ async function findTlsa(host: string, port: number, dnssec: Dnssec): Promise<Tls
     if (answer.kind === 'failed') return answer;
     if (!answer.isSecure) continue;
     const all = answer.records.flatMap((record) => (record.type === 'TLSA' ? [record.data] : []));
-    if (all.length > 0) return { kind: 'found', tlsa: { base, records: usable(all.slice(0, MAX_RECORDS)) } };
+    const some = all.slice(0, MAX_RECORDS);
+    if (some.length > 0)
+      return { kind: 'found', tlsa: { base, records: usable(some), published: some.map(recordText).sort() } };
   }
   return { kind: 'none' };
 }
@@ -138,6 +142,6 @@ function isReadable(data: Buffer, selector: 0 | 1): boolean {
 }
 
 /** `3 1 1 0123…`, as zone files have it. */
-export function tlsaText({ usage, selector, matching, data }: TlsaRecord): string {
-  return `${usage} ${selector} ${matching} ${data.toString('hex')}`;
+function recordText({ usage, selector, matchingType, certificate }: TlsaData): string {
+  return `${usage} ${selector} ${matchingType} ${certificate.toString('hex')}`;
 }

@@ -1,5 +1,5 @@
 /** What becomes of mail to an address elsewhere: whether it may be sent, whether it is sent now, to which hosts, and how it went. */
-import { tlsaText, type HostTlsa } from '../dns/tlsa.ts';
+import type { HostTlsa } from '../dns/tlsa.ts';
 import { parseAddress } from '../lib/addresses.ts';
 import { isoTime } from '../lib/clock.ts';
 import { isRelayed } from '../queue/relay.ts';
@@ -181,9 +181,9 @@ function tlsStep(nextHop: NextHop, attempts: readonly RecentAttempt[]): Step {
   );
 }
 
-function daneText({ name, base, records }: HostTlsa & { readonly name: string }): string {
+function daneText({ name, base, records, published }: HostTlsa & { readonly name: string }): string {
   const at = base === name ? name : `${name} (${base})`;
-  return `${at}: ${records.length === 0 ? 'no TLSA record that can be used' : records.map(tlsaText).join(', ')}`;
+  return `${at}: ${published.join(', ')}${records.length === 0 ? ' (none can be used)' : ''}`;
 }
 
 /** To the address itself; where there are none, to others of its destination. */

@@ -35,9 +35,11 @@ export interface Mail {
   readonly date: number;
   /** With its angle brackets. */
   readonly messageId: string;
-  /** More headers: Auto-Submitted, Feedback-ID, Importance, In-Reply-To, Precedence, Priority, References, List-… and X-…. */
+  /** More headers: Auto-Submitted, Feedback-ID, Importance, In-Reply-To, Precedence, Priority, References, TLS-…, List-… and X-…. */
   readonly headers?: readonly (readonly [name: string, value: string])[] | undefined;
   readonly attachments?: readonly Attachment[] | undefined;
+  /** For machines (RFC 6522): what its attachment reports. */
+  readonly reportType?: 'tlsrpt' | undefined;
 }
 
 interface Entity {
@@ -48,7 +50,7 @@ interface Entity {
 
 const MESSAGE_ID = /^<[!-;=?A-~]{1,200}@[!-;=?A-~]{1,250}>$/;
 const MORE_HEADERS =
-  /^(?:auto-submitted|feedback-id|importance|in-reply-to|precedence|priority|references|(?:list|x)-[a-z0-9-]{1,70})$/i;
+  /^(?:auto-submitted|feedback-id|importance|in-reply-to|precedence|priority|references|tls-re(?:port-(?:domain|submitter)|quired)|(?:list|x)-[a-z0-9-]{1,70})$/i;
 /** Not multipart/* and message/*: their content may not be in base64 (RFC 2046 §5.2.1) and a reader would look into it. */
 const CONTENT_TYPE = /^(?:application|audio|font|image|model|text|video)\/[a-z0-9][a-z0-9!#$&^_.+-]{0,126}$/i;
 /** So much is encoded before others get their turn: about 5 ms, and whole lines of base64. */
@@ -93,17 +95,19 @@ async function body(mail: Mail): Promise<Entity> {
   const [only, second] = texts;
   const shown = only === undefined || second !== undefined ? multipart('alternative', texts, mail) : only;
   if (mail.attachments === undefined || mail.attachments.length === 0) return shown;
-  return multipart('mixed', [shown, ...(await attachmentParts(mail.attachments))], mail);
+  const parts = [shown, ...(await attachmentParts(mail.attachments))];
+  return multipart(mail.reportType === undefined ? 'mixed' : 'report', parts, mail);
 }
 
 /**
  * No encoded part can hold the boundary, whoever knows it: `=_` stands in no quoted-printable text and in no base64
  * (RFC 2045 §6.7).
  */
-function multipart(subtype: 'alternative' | 'mixed', parts: readonly Entity[], mail: Mail): Entity {
+function multipart(subtype: 'alternative' | 'mixed' | 'report', parts: readonly Entity[], mail: Mail): Entity {
   const boundary = `=_${subtype}_${hash('sha256', mail.messageId).slice(0, 32)}`;
+  const report = subtype === 'report' ? ` report-type="${mail.reportType}";\r\n` : '';
   return {
-    headers: `Content-Type: multipart/${subtype};\r\n boundary="${boundary}"\r\n`,
+    headers: `Content-Type: multipart/${subtype};\r\n${report} boundary="${boundary}"\r\n`,
     content: [
       // The CRLF before a boundary is the boundary's (RFC 2046 §5.1.1): each part keeps the end that it has.
       ...parts.flatMap(({ headers, content }) => [Buffer.from(`\r\n--${boundary}\r\n${headers}\r\n`), ...content]),

@@ -83,6 +83,8 @@ export interface Batch {
   readonly recipients: readonly Recipient[];
   /** Whether a server at the destination has answered before. */
   readonly isProven: boolean;
+  /** RFC 8460 §3: a report about TLS gets through whatever policy broke, and is not reported on itself. */
+  readonly isTlsReport: boolean;
   /**
    * Writes, before anybody is dialled or the message is made, that the try begins. Answers false where it must not: the
    * lease is lost, or the tenant is suspended. Never rejects.

@@ -71,6 +71,7 @@ export const KINDS: Readonly<
 > = {
   notification: { suppression: false, consent: true, counts: true },
   system: { suppression: false, consent: true, counts: false },
+  tls_report: { suppression: true, consent: false, counts: false },
   acknowledgment: { suppression: true, consent: false, counts: true },
   confirmation: { suppression: true, consent: false, counts: true },
   transactional: { suppression: true, consent: false, counts: false },
@@ -244,7 +245,7 @@ export class Worker {
         const message = destination.isProven ? messages.get(id) : undefined;
         for (const [why, group] of Map.groupBy(ofMessage, withheld)) {
           const batch = { destination, rows: group, body: this.#bodies.hold(id, message) };
-          if (why === undefined) batches.push(this.#batch(batch));
+          if (why === undefined) batches.push(this.#batch(batch, messages.get(id)?.kind === 'tls_report'));
           else this.#withhold(batch, why);
         }
       }
@@ -310,12 +311,13 @@ export class Worker {
     }
   }
 
-  #batch(batch: ClaimedBatch): Batch {
+  #batch(batch: ClaimedBatch, isTlsReport: boolean): Batch {
     const { destination, rows, body } = batch;
     return {
       destination: destination.name,
       recipients: rows.map(({ id, recipient, attempts }) => ({ id, address: recipient, attempt: attempts })),
       isProven: destination.isProven,
+      isTlsReport,
       begin: () => this.#begin(rows),
       isPressed: () => this.#claimer.isPressed(destination),
       open: () => body.open(),

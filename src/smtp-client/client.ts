@@ -11,6 +11,7 @@ import { NOBODY, sameForAll, untouched, type Batch, type Result, type Transport 
 import { ConnectionLimit } from './concurrency.ts';
 import { MxPool } from './mx-pool.ts';
 import { findRoute, routeRule, type NextHop, type Route, type RouteOptions } from './route.ts';
+import type { TlsSession } from './tls-sessions.ts';
 import { TIMEOUTS, type Timeouts } from './wire.ts';
 
 export interface SmtpClientOptions extends Pick<
@@ -25,6 +26,8 @@ export interface SmtpClientOptions extends Pick<
   readonly timeouts?: Timeouts;
   /** Told how long each transaction took, ms; nobody unless told. */
   readonly onTransaction?: ((ms: number) => void) | undefined;
+  /** Told of the sessions with MX hosts, once for each domain; nobody unless told. */
+  readonly onTlsSession?: ((session: TlsSession) => void) | undefined;
   /** Certificates that a smarthost may have beside those that Node trusts, PEM. */
   readonly ca?: string;
 }
@@ -44,9 +47,20 @@ export interface SmtpClient extends Transport {
   connections(): { readonly open: number; readonly busy: number };
 }
 
+/** For reports about TLS. */
+const ANY_TLS = { mtaSts: undefined, dnssec: undefined } as const;
+type AnyTls = Partial<typeof ANY_TLS>;
+const NOWHERE = { host: null, address: null, local: null } as const;
+
+type Refused = Exclude<Route, { kind: 'nextHop' }>;
+
+function isReport({ isTlsReport }: Batch): boolean {
+  return isTlsReport;
+}
+
 /** An SMTP client without connections; it opens them as batches come. */
 export function createSmtpClient(options: SmtpClientOptions): SmtpClient {
-  const { config, clock, log, timeouts = TIMEOUTS, ca, onTransaction } = options;
+  const { config, clock, log, timeouts = TIMEOUTS, ca, onTransaction, onTlsSession } = options;
   const connectionLimit = new ConnectionLimit(() => config().delivery.concurrency);
   const pools = new Map<string, MxPool>();
   /** Where each destination's last batches went. */
@@ -60,8 +74,16 @@ export function createSmtpClient(options: SmtpClientOptions): SmtpClient {
   }
 
   async function deliver(destination: string, batches: readonly Batch[]): Promise<void> {
+    const [reports, others] = [batches.filter(isReport), batches.filter((batch) => !isReport(batch))];
+    await Promise.all([
+      others.length > 0 ? deliverAll(destination, others) : undefined,
+      reports.length > 0 ? deliverAll(destination, reports, ANY_TLS) : undefined,
+    ]);
+  }
+
+  async function deliverAll(destination: string, batches: readonly Batch[], without: AnyTls = {}): Promise<void> {
     const began = clock.monotonic();
-    const route = await routeTo(destination);
+    const route = await routeTo(destination, without);
     if (stopped) return end(batches, untouched);
     const viaRelay = routeRule(destination, config()).by === 'relay' ? { isRelay: true as const } : {};
     switch (route.kind) {
@@ -71,6 +93,7 @@ export function createSmtpClient(options: SmtpClientOptions): SmtpClient {
         lastPool.set(destination, 'nowhere');
         return end(batches, (batch) => sameForAll(batch, 'bounced', route.reply));
       case 'temporary':
+        countRefused(destination, route);
         // One has found out for all of them.
         end(batches.slice(0, 1), () => ({
           ...NOBODY,
@@ -84,9 +107,15 @@ export function createSmtpClient(options: SmtpClientOptions): SmtpClient {
     }
   }
 
-  async function routeTo(destination: string): Promise<Route> {
+  function countRefused(domain: string, { brokenPolicy, policy, reply: reason }: Refused): void {
+    const result = policy?.result ?? null;
+    if (brokenPolicy !== undefined && result !== null)
+      onTlsSession?.({ ...NOWHERE, domain, policy: brokenPolicy, result, reason });
+  }
+
+  async function routeTo(destination: string, without: AnyTls): Promise<Route> {
     try {
-      return await findRoute(destination, { ownAddresses: () => false, ...options, config: config() });
+      return await findRoute(destination, { ownAddresses: () => false, ...options, config: config(), ...without });
     } catch (error) {
       log.error('delivery.fault', { destination, ...errorFields(error) });
       return { kind: 'temporary', reply: `451 4.3.0 ${messageOf(error)}` };
@@ -101,7 +130,8 @@ export function createSmtpClient(options: SmtpClientOptions): SmtpClient {
     let pool = pools.get(nextHop.pool);
     if (pool === undefined) {
       if (pools.size >= MAX_REMEMBERED) for (const [key, other] of pools) if (other.isUnused) pools.delete(key);
-      pool = new MxPool(nextHop, { clock, log, config, timeouts, connectionLimit, ca, track, onTransaction });
+      const parts = { clock, log, config, timeouts, connectionLimit, ca, track, onTransaction, onTlsSession };
+      pool = new MxPool(nextHop, parts);
       pools.set(nextHop.pool, pool);
     }
     pool.nextHop = nextHop;

@@ -4,8 +4,8 @@
  * or a fault.
  */
 import { untouched, type Batch, type Unreachable, type Result } from '../queue/transport.ts';
-import type { NextHop } from './route.ts';
-import { type Target, openSession, type Session } from './session.ts';
+import { appliedTlsPolicy, type NextHop } from './route.ts';
+import { openSession, type Opened, type Session, type Target } from './session.ts';
 import type { Claimant, ConnectionLimit } from './concurrency.ts';
 import type { ServerConfig } from '../config/schema.ts';
 import type { Clock } from '../lib/clock.ts';
@@ -13,6 +13,7 @@ import { errorFields } from '../lib/errors.ts';
 import type { Log } from '../lib/log.ts';
 import { transact, type Spoken } from './transaction.ts';
 import { HostAttempt } from './attempt.ts';
+import type { TlsSession } from './tls-sessions.ts';
 import type { Timeouts, Wire } from './wire.ts';
 
 const FIRST_LIMIT = 2;
@@ -225,6 +226,7 @@ interface MxPoolOptions {
   readonly connectionLimit: ConnectionLimit;
   readonly ca: string | undefined;
   readonly onTransaction: ((ms: number) => void) | undefined;
+  readonly onTlsSession: ((session: TlsSession) => void) | undefined;
   /** Makes a stop wait for this work. */
   readonly track: (work: Promise<void>) => Promise<void>;
 }
@@ -339,6 +341,7 @@ class Connection {
       if (body.kind === 'unrenderable') return attempt.settle('bounced', `550 5.6.0 ${body.reason}`);
       if (body.kind === 'unavailable') return attempt.settle('deferred', `451 4.3.0 ${body.reason}`);
       session.wire.timeouts = this.#timeouts();
+      this.#countSession(batch, session);
       const began = clock.monotonic();
       const outcome = await transact(session, { body, recipients: attempt.open, mayLeave });
       if (outcome.calledOff) {
@@ -392,9 +395,29 @@ class Connection {
         return opened.session;
       }
       attempt.failedToOpen(target, opened);
+      this.#countFailure(target, opened);
       pool.faltered(target.address);
     }
     return undefined;
+  }
+
+  /** For whose mail a session is used first. */
+  #countSession({ destination, isTlsReport }: Batch, { target, wire, tlsResult, domains }: Session): void {
+    if (domains.has(destination)) return;
+    domains.add(destination);
+    if (isTlsReport || this.#pool.nextHop.isMx !== true) return;
+    const policy = appliedTlsPolicy(this.#pool.nextHop, target.host, destination);
+    const { localAddress: local } = wire;
+    this.#pool.options.onTlsSession?.({ domain: destination, policy, result: tlsResult, ...target, local, reason: '' });
+  }
+
+  /** Where the policy kept us from having one. */
+  #countFailure(target: Target, { peer, reply, local }: Extract<Opened, { kind: 'failed' }>): void {
+    const result = peer.policy?.result ?? null;
+    if (this.#batch === undefined || this.#batch.isTlsReport || result === null) return;
+    const { destination: domain } = this.#batch;
+    const policy = appliedTlsPolicy(this.#pool.nextHop, target.host, domain);
+    this.#pool.options.onTlsSession?.({ domain, policy, result, ...target, local, reason: reply });
   }
 
   /** A pool that has not answered yet gets less patience, and so does a silent server where another may do. */

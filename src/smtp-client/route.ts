@@ -11,7 +11,7 @@ import { namesHost, type MtaStsPolicy } from '../dns/mta-sts.ts';
 import { findMailHosts, type MailHost } from '../dns/mx.ts';
 import { addressInRanges } from '../dns/networks.ts';
 import type { Resolver } from '../dns/resolver.ts';
-import { findDaneHosts, tlsaText, type DaneHosts, type HostTlsa } from '../dns/tlsa.ts';
+import { findDaneHosts, type DaneHosts, type HostTlsa } from '../dns/tlsa.ts';
 import { parseListenAddress, type ListenAddress } from '../lib/sockets.ts';
 import type { AppliedPolicy, Random } from '../queue/transport.ts';
 import type { MtaSts } from './mta-sts.ts';
@@ -31,10 +31,12 @@ export interface NextHop {
   readonly port: number;
   /** `implicit`: TLS from the first byte. `opportunistic`: STARTTLS where it is offered and works. */
   readonly tls: 'opportunistic' | 'implicit';
+  /** Whether the MX records of the domain name it, and not the operator. */
+  readonly isMx?: true;
   /** Whose mail it is, where it was found by MX records that DNSSEC proves: a name that certificates may be for. */
   readonly provenDomain?: string | undefined;
   /** What the recipients' domain demands (RFC 8461). */
-  readonly mtaSts?: Pick<MtaStsPolicy, 'mode' | 'mx'> | undefined;
+  readonly mtaSts?: MtaStsPolicy | undefined;
   /** For the smarthost alone: what TLS to it must be like. */
   readonly relay?: RelayTls | undefined;
   readonly credentials?: Relay['credentials'];
@@ -44,7 +46,13 @@ export interface NextHop {
 
 export type Route =
   | { readonly kind: 'nextHop'; readonly nextHop: NextHop }
-  | { readonly kind: 'permanent' | 'temporary'; readonly reply: string; readonly policy?: AppliedPolicy };
+  | {
+      readonly kind: 'permanent' | 'temporary';
+      readonly reply: string;
+      readonly policy?: AppliedPolicy;
+      /** The policy that keeps mail from the domain's hosts. */
+      readonly brokenPolicy?: AppliedTlsPolicy;
+    };
 
 export interface RouteOptions {
   readonly resolver: Resolver;
@@ -117,13 +125,16 @@ export async function findRoute(destination: string, options: RouteOptions): Pro
     case 'temporary':
       return { kind: 'temporary', reply: `451 4.4.3 ${found.reason}` };
     case 'forbidden':
-      return forbidden(destination, found.hosts, dane);
+      return forbidden({ destination, hosts: found.hosts }, dane, mtaSts);
     case 'hosts': {
       const names = await namesOfHosts(destination, provenMx(resolver, dane));
       const hosts = found.hosts.map((host) => ({ ...host, tlsa: tlsaOf(host.name, dane) }));
       const pool = `${poolName(names, mtaSts)}${danePart(destination, names, dane)}:${port}`;
       const provenDomain = dane.kind === 'secure' ? destination : undefined;
-      return { kind: 'nextHop', nextHop: { pool, hosts, port, tls: 'opportunistic', mtaSts, provenDomain } };
+      return {
+        kind: 'nextHop',
+        nextHop: { pool, hosts, port, tls: 'opportunistic', isMx: true, mtaSts, provenDomain },
+      };
     }
   }
 }
@@ -150,15 +161,22 @@ function mayTake(host: string, dane: DaneState, mtaSts: NextHop['mtaSts']): bool
   }
 }
 
-function forbidden(destination: string, hosts: readonly string[], dane: DaneState): Route {
-  const answers = dane.kind === 'insecure' ? [] : hosts.map((host) => dane.hosts.get(host));
-  const failed = answers.find((answer) => answer?.kind === 'failed');
-  if (failed?.kind === 'failed') {
-    const policy = { name: 'dane', result: 'dnssec-invalid' } as const;
-    return { kind: 'temporary', reply: `451 4.7.5 DANE of ${destination} cannot be checked: ${failed.reason}`, policy };
+function forbidden(
+  { destination, hosts }: { readonly destination: string; readonly hosts: readonly string[] },
+  dane: DaneState,
+  mtaSts: NextHop['mtaSts'],
+): Route {
+  for (const host of hosts) {
+    const answer = dane.kind === 'insecure' ? undefined : dane.hosts.get(host);
+    if (answer?.kind !== 'failed') continue;
+    const reply = `451 4.7.5 DANE of ${destination} cannot be checked: ${answer.reason}`;
+    const brokenPolicy = { type: 'tlsa', strings: [], domain: host, hosts: [host] } as const;
+    return { kind: 'temporary', reply, policy: { name: 'dane', result: 'dnssec-invalid' }, brokenPolicy };
   }
   const reply = `451 4.7.5 MTA-STS of ${destination} names none of its mail hosts (${hosts.join(', ')})`;
-  return { kind: 'temporary', reply, policy: { name: 'mta-sts enforce', result: 'validation-failure' } };
+  const brokenPolicy = mtaSts && stsPolicy(mtaSts, destination);
+  const policy = { name: 'mta-sts enforce', result: 'validation-failure' } as const;
+  return { kind: 'temporary', reply, policy, ...(brokenPolicy && { brokenPolicy }) };
 }
 
 function tlsaOf(host: string, dane: DaneState): HostTlsa | undefined {
@@ -195,7 +213,7 @@ function danePart(destination: string, names: readonly string[], dane: DaneState
   });
   if (all.length === 0) return '';
   const hash = createHash('sha256');
-  for (const { name, base, records } of all) hash.update([name, base, ...records.map(tlsaText).sort(), ''].join('\n'));
+  for (const { name, base, published } of all) hash.update([name, base, ...published, ''].join('\n'));
   const hasAuthority = all.some(({ records }) => records.some(({ usage }) => usage === 2));
   return `:dane:${hash.digest('hex').slice(0, 16)}${hasAuthority ? `:${destination}` : ''}`;
 }
@@ -234,4 +252,27 @@ export function tlsPolicy(
   const isRelayRequired = relay?.security === 'required';
   const hasTlsa = hosts.some(({ name, tlsa }) => name === host && tlsa !== undefined);
   return { required: isRelayRequired || hasTlsa || mtaSts?.mode === 'enforce', verified: isRelayRequired };
+}
+
+/** A policy as reports tell of it (RFC 8460 §4.4). */
+export interface AppliedTlsPolicy {
+  readonly type: 'tlsa' | 'sts' | 'no-policy-found';
+  readonly strings: readonly string[];
+  /** Whose it is. */
+  readonly domain: string;
+  /** The mail hosts that it is about, or patterns of them. */
+  readonly hosts: readonly string[];
+}
+
+/** What applies at a host of the destination. */
+export function appliedTlsPolicy({ hosts, mtaSts }: NextHop, host: string, destination: string): AppliedTlsPolicy {
+  const tlsa = hosts.find(({ name }) => name === host)?.tlsa;
+  if (tlsa !== undefined) return { type: 'tlsa', strings: tlsa.published, domain: tlsa.base, hosts: [host] };
+  if (mtaSts !== undefined) return stsPolicy(mtaSts, destination);
+  return { type: 'no-policy-found', strings: [], domain: destination, hosts: [] };
+}
+
+function stsPolicy({ mode, mx, maxAge }: MtaStsPolicy, domain: string): AppliedTlsPolicy {
+  const strings = ['version: STSv1', `mode: ${mode}`, ...mx.map((host) => `mx: ${host}`), `max_age: ${maxAge}`];
+  return { type: 'sts', strings, domain, hosts: mx };
 }

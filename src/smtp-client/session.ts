@@ -33,6 +33,10 @@ export interface Session {
   used: number;
   /** The last transaction ended badly: RSET comes before the next. */
   dirty: boolean;
+  /** What came of TLS, whatever was demanded. */
+  readonly tlsResult: TlsResult;
+  /** The domains whose mail it has carried. */
+  readonly domains: Set<string>;
 }
 
 export interface SessionOptions extends WireOptions {
@@ -52,7 +56,14 @@ export interface SessionOptions extends WireOptions {
 
 export type Opened =
   | { readonly kind: 'open'; readonly session: Session }
-  | { readonly kind: 'failed'; readonly verdict: ReplyClass; readonly reply: string; readonly peer: Peer };
+  | {
+      readonly kind: 'failed';
+      readonly verdict: ReplyClass;
+      readonly reply: string;
+      readonly peer: Peer;
+      /** Our address, where a TLS policy was broken. */
+      readonly local: string | null;
+    };
 
 /** The server, or a rule of ours, ends it before there was mail. */
 class Refusal extends Error {
@@ -66,9 +77,15 @@ class Refusal extends Error {
 /** The session is not what the policy of the recipients' domain demands. */
 class PolicyBroken extends Refusal {
   readonly result: TlsResult;
-  constructor(policy: HostPolicy, result: TlsResult, about: { readonly host: string; readonly cause: string }) {
+  readonly local: string | null;
+  constructor(
+    policy: HostPolicy,
+    result: TlsResult,
+    about: { readonly host: string; readonly cause: string; readonly local: string | null },
+  ) {
     super({ step: 'starttls', fault: 'insecure', words: brokenPolicyText(policy, result, about) });
     this.result = result;
+    this.local = about.local;
   }
 }
 
@@ -111,6 +128,7 @@ export async function openSession(target: Target, options: SessionOptions, mayRe
       verdict: classify(happening, options.nextHop.relay !== undefined),
       reply: happeningText(happening),
       peer,
+      local: error instanceof PolicyBroken ? error.local : null,
     };
   }
 }
@@ -166,6 +184,8 @@ async function openOnce(target: Target, options: SessionOptions, mayReopen: bool
       since: options.monotonic(),
       used: 0,
       dirty: false,
+      tlsResult: applied?.result ?? plainResult(wire, features.startTls),
+      domains: new Set(),
       isRelay: nextHop.relay !== undefined,
     };
   } catch (error) {
@@ -175,6 +195,12 @@ async function openOnce(target: Target, options: SessionOptions, mayReopen: bool
   }
 }
 
+/** Where nothing is demanded any TLS will do. */
+function plainResult({ tls }: Wire, isOffered: boolean): TlsResult {
+  if (tls !== null) return 'success';
+  return isOffered ? 'validation-failure' : 'starttls-not-supported';
+}
+
 interface Upgrade {
   readonly target: Target;
   readonly policy: HostPolicy | undefined;
@@ -182,26 +208,29 @@ interface Upgrade {
 }
 
 async function upgrade(wire: Wire, tls: ConnectionOptions, { target, policy, isRequired }: Upgrade): Promise<void> {
+  const { localAddress: local } = wire;
   try {
     const reply = await wire.ask('starttls', 'STARTTLS');
     if (reply.code !== 220) throw new Refusal({ step: 'starttls', reply });
     await wire.startTls(tls);
   } catch (error) {
     const cause = messageOf(error);
-    if (policy?.isEnforced === true) throw new PolicyBroken(policy, 'validation-failure', { host: target.host, cause });
+    if (policy?.isEnforced === true) {
+      throw new PolicyBroken(policy, 'validation-failure', { host: target.host, cause, local });
+    }
     throw isRequired ? error : new BrokenTls(cause, { cause: error });
   }
 }
 
 /** What came of the policy, where that is enough for it. */
 function keepPolicy(
-  { proof }: Wire,
+  { proof, localAddress: local }: Wire,
   policy: HostPolicy,
   { target, isTlsBroken }: { readonly target: Target; readonly isTlsBroken: boolean },
 ): AppliedPolicy {
   const result = isTlsBroken ? 'validation-failure' : policy.judge(proof);
   if (!policy.accepts(result)) {
-    throw new PolicyBroken(policy, result, { host: target.host, cause: proof?.distrust ?? 'no TLS' });
+    throw new PolicyBroken(policy, result, { host: target.host, cause: proof?.distrust ?? 'no TLS', local });
   }
   return { name: policy.name, result };
 }

@@ -119,6 +119,11 @@ export class Wire {
     return this.#socket instanceof TLSSocket ? this.#socket.getProtocol() : null;
   }
 
+  /** Our address, while it is open. */
+  get localAddress(): string | null {
+    return this.#socket.localAddress ?? null;
+  }
+
   /** What the server proved itself with under TLS. */
   get proof(): Proof | undefined {
     // Node takes the certificate off what was sent: asked again, it takes the next one.

@@ -328,6 +328,34 @@ export interface Tables {
     hash: string;
     expires_at: number;
   };
+  /** TLS sessions with mail hosts, counted for reports to their domains (RFC 8460). */
+  tls_sessions: {
+    /** Its start in UTC, ms. */
+    day: number;
+    /** Of the recipients. */
+    domain: string;
+    /** JSON: what was demanded. */
+    policy: string;
+    /** `success`, or a failure in the words of RFC 8460. */
+    result: string;
+    /** Of failures alone, as what follows: the mail host, its address, ours, and why. */
+    host: string;
+    address: string;
+    local: string;
+    reason: string;
+    count: number;
+  };
+  /** Such reports that are to be posted to an address of HTTPS. */
+  tls_reports: {
+    id: string;
+    domain: string;
+    url: string;
+    /** As it is posted: JSON, compressed. */
+    body: Uint8Array;
+    due_at: number;
+    /** When it is given up. */
+    expires_at: number;
+  };
   /** Alerts that the operator was sent. */
   alerts: {
     /** The cause. */
@@ -711,6 +739,7 @@ export type MessageKind =
   | 'reply'
   | 'dsn'
   | 'system'
+  | 'tls_report'
   | 'webhook';
 
 export type DeliveryState =

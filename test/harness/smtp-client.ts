@@ -59,6 +59,7 @@ export function startCarrier(options: CarrierOptions): Carrier {
         destination,
         recipients: list.map((address) => ({ id: `dlv_${number++}`, address, attempt: 1 })),
         isProven: false,
+        isTlsReport: false,
         begin: () => Promise.resolve(true),
         isPressed,
         open: () => Promise.resolve(opened ?? bodyOf(`Subject: ${number}\r\n\r\nHello\r\n`, body)),

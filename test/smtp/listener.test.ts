@@ -423,6 +423,12 @@ describe('a stop', () => {
 });
 
 describe('parameters', () => {
+  test('REQUIRETLS (RFC 8689), which no next hop could keep, is not offered', async () => {
+    const door = await startInboundSmtp();
+    const client = await door.client();
+    expect(await client.say('EHLO client.test')).not.toMatch(/REQUIRETLS/i);
+  });
+
   test.each([
     'REQUIRETLS',
     'RET=HDRS',

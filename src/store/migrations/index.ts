@@ -20,6 +20,7 @@ import { tlsPolicy } from './0019-tls-policy.ts';
 import { aggregateReports } from './0020-aggregate-reports.ts';
 import { alerts } from './0022-alerts.ts';
 import { acmeTries } from './0023-acme-tries.ts';
+import { tlsReports } from './0024-tls-reports.ts';
 
 /** By name, as Kysely's migrator wants them. */
 export function migrationsFor(dialect: Dialect): Record<string, Migration> {
@@ -43,5 +44,6 @@ export function migrationsFor(dialect: Dialect): Record<string, Migration> {
     '0020-aggregate-reports': aggregateReports(dialect),
     '0022-alerts': alerts(dialect),
     '0023-acme-tries': acmeTries(dialect),
+    '0024-tls-reports': tlsReports(dialect),
   };
 }
