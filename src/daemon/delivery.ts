@@ -21,9 +21,9 @@ import type { AdjustableLog } from '../lib/log.ts';
 import type { ListenAddress } from '../lib/sockets.ts';
 import type { SigningContext } from '../mail/dkim.ts';
 import { createSmtpClient } from '../smtp-client/client.ts';
-import { TlsSessions } from '../smtp-client/tls-sessions.ts';
+import { TlsSessions, type TlsSession } from '../smtp-client/tls-sessions.ts';
 import { createTlsReportSource } from '../smtp-client/tls-reports.ts';
-import { MtaSts } from '../smtp-client/mta-sts.ts';
+import { MtaSts, type MtaStsOptions } from '../smtp-client/mta-sts.ts';
 import type { Random, Source } from '../queue/transport.ts';
 import type { LoopbackAddress, LoopbackSmtp } from '../smtp-client/route.ts';
 import type { DeliveryMetrics } from './delivery-metrics.ts';
@@ -108,6 +108,9 @@ export async function startDelivery(parts: DeliveryParts): Promise<Delivery> {
   const rendering = { config, renderer: pool.renderer, revisionOf };
   const source = await createSource(parts, rendering);
   const tlsSessions = new TlsSessions(parts);
+  function countTls(session: TlsSession): void {
+    if (config().delivery.tls_reports) tlsSessions.count(session);
+  }
   const mail = createSmtpClient({
     resolver,
     config,
@@ -115,13 +118,17 @@ export async function startDelivery(parts: DeliveryParts): Promise<Delivery> {
     log,
     random,
     ownAddresses: (ip) => config().server.public_ips.includes(ip),
-    mtaSts: openMtaSts({ store, clock, log, resolver, config }),
+    mtaSts: openMtaSts({
+      ...{ store, clock, log, resolver, config },
+      onFailure: ({ domain, ...failure }) => {
+        const policy = { type: 'sts', strings: [], domain, hosts: [] } as const;
+        countTls({ domain, policy, host: null, address: null, local: null, ...failure });
+      },
+    }),
     dnssec,
     loopback: loopbackSmtp({ store, config, place: () => listening?.smtp }),
     onTransaction: metrics.transaction,
-    onTlsSession: (session) => {
-      if (config().delivery.tls_reports) tlsSessions.count(session);
-    },
+    onTlsSession: countTls,
   });
   const webhooks = createWebhookTransport({
     store,
@@ -202,7 +209,9 @@ export async function startDelivery(parts: DeliveryParts): Promise<Delivery> {
 export function openMtaSts({
   config,
   ...parts
-}: Pick<DeliveryParts, 'store' | 'clock' | 'log' | 'resolver'> & Pick<SourceParts, 'config'>): MtaSts {
+}: Pick<DeliveryParts, 'store' | 'clock' | 'log' | 'resolver'> &
+  Pick<SourceParts, 'config'> &
+  Pick<MtaStsOptions, 'onFailure'>): MtaSts {
   const fetchPolicy = createPolicyFetch({
     resolver: parts.resolver,
     userAgent: `Postern/${version()}`,

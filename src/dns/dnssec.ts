@@ -74,10 +74,22 @@ const MAX_TCP_BYTES = 65_537;
 const MAX_RECORDS = 50;
 const POSITIVE_MS = 5 * 60e3;
 const NEGATIVE_MS = 60e3;
+const SERVERS_MS = 60e3;
 
 export function createDnssec({ servers, validating, clock, timeoutMs = 5000 }: DnssecOptions): Dnssec {
   /** What the resolver last proved. */
   let proven = false;
+  let known: { readonly servers: readonly string[]; readonly until: number } | undefined;
+
+  /** The system's may change; to read them takes longer than to ask. */
+  function current(): readonly string[] {
+    const now = clock.monotonic();
+    if (known === undefined || known.until <= now) {
+      known = { servers: configuredServers(servers), until: now + SERVERS_MS };
+    }
+    return known.servers;
+  }
+
   function question(type: CheckedType) {
     return remember(clock, async (name) => {
       const answer = await ask({ type, name });
@@ -94,8 +106,7 @@ export function createDnssec({ servers, validating, clock, timeoutMs = 5000 }: D
   };
 
   async function ask(question: Question): Promise<CheckedAnswer> {
-    // The system's may have changed.
-    const all = configuredServers(servers).map(serverOf);
+    const all = current().map(serverOf);
     const what = `${question.type} ${question.name}`;
     let reason = 'no DNS server can be reached';
     for (const server of Array.from({ length: ROUNDS }, () => all).flat()) {
@@ -116,7 +127,7 @@ export function createDnssec({ servers, validating, clock, timeoutMs = 5000 }: D
   function distrust(): string | undefined {
     if (validating === false) return 'dns.validating is false';
     if (validating === true) return undefined;
-    const distant = configuredServers(servers).find(
+    const distant = current().find(
       (each) => !addressInRanges(serverOf(each).host, LOOPBACK) || addressInRanges(serverOf(each).host, FORWARDERS),
     );
     return distant === undefined ? undefined : `${distant} is not a resolver on this machine`;
@@ -140,7 +151,7 @@ export function createDnssec({ servers, validating, clock, timeoutMs = 5000 }: D
         if (reason !== undefined) return reason;
         const root = await byType.SOA('.', true);
         if (root.kind === 'failed') return root.reason;
-        const named = configuredServers(servers).join(', ');
+        const named = current().join(', ');
         return root.isSecure ? undefined : `${named} does not say that the root zone is validated (AD flag)`;
       },
       fresh: () => (past ? self : view(true)),

@@ -26,6 +26,14 @@ export interface MtaStsOptions {
   readonly resolver: Pick<Resolver, 'txt'>;
   /** Never rejects. */
   readonly fetchPolicy: (url: string) => Promise<FetchedPolicy>;
+  /** Told of a policy that could not be had, in the words of RFC 8460 §4.3.2.2; nobody unless told. */
+  readonly onFailure?: (failure: PolicyFailure) => void;
+}
+
+export interface PolicyFailure {
+  readonly domain: string;
+  readonly result: 'sts-policy-fetch-error' | 'sts-policy-invalid';
+  readonly reason: string;
 }
 
 /** A policy in force. */
@@ -102,9 +110,12 @@ export class MtaSts {
   }
 
   async #fetchAndKeep(domain: string, id: string): Promise<MtaStsPolicyRow | undefined> {
-    const { store, clock, log, fetchPolicy } = this.#options;
-    const policy = readPolicy(await fetchPolicy(policyUrl(domain)));
+    const { store, clock, log, fetchPolicy, onFailure } = this.#options;
+    const fetched = await fetchPolicy(policyUrl(domain));
+    const policy = readPolicy(fetched);
     if (typeof policy === 'string') {
+      const isThere = fetched.kind === 'answered' && fetched.status === 200;
+      onFailure?.({ domain, result: isThere ? 'sts-policy-invalid' : 'sts-policy-fetch-error', reason: policy });
       this.#failed.set(domain, { id, until: clock.monotonic() + RETRY_MS });
       log.info('mta_sts.not_fetched', { domain, id, reason: policy });
       return undefined;

@@ -402,13 +402,17 @@ class Connection {
   }
 
   /** For whose mail a session is used first. */
-  #countSession({ destination, isTlsReport }: Batch, { target, wire, tlsResult, domains }: Session): void {
+  #countSession(
+    { destination, isTlsReport }: Batch,
+    { target, wire, tlsResult: result, distrust, domains }: Session,
+  ): void {
     if (domains.has(destination)) return;
     domains.add(destination);
     if (isTlsReport || this.#pool.nextHop.isMx !== true) return;
     const policy = appliedTlsPolicy(this.#pool.nextHop, target.host, destination);
     const { localAddress: local } = wire;
-    this.#pool.options.onTlsSession?.({ domain: destination, policy, result: tlsResult, ...target, local, reason: '' });
+    const failure = { ...target, local, reason: distrust };
+    this.#pool.options.onTlsSession?.({ domain: destination, policy, result, ...failure });
   }
 
   /** Where the policy kept us from having one. */

@@ -35,6 +35,8 @@ export interface Session {
   dirty: boolean;
   /** What came of TLS, whatever was demanded. */
   readonly tlsResult: TlsResult;
+  /** Why Node does not trust the certificate, as a code; empty where it does. */
+  readonly distrust: string;
   /** The domains whose mail it has carried. */
   readonly domains: Set<string>;
 }
@@ -185,6 +187,7 @@ async function openOnce(target: Target, options: SessionOptions, mayReopen: bool
       used: 0,
       dirty: false,
       tlsResult: applied?.result ?? plainResult(wire, features.startTls),
+      distrust: wire.proof?.distrust ?? '',
       domains: new Set(),
       isRelay: nextHop.relay !== undefined,
     };

@@ -6,6 +6,7 @@
 import type { Clock } from '../lib/clock.ts';
 import { errorFields } from '../lib/errors.ts';
 import type { Log } from '../lib/log.ts';
+import type { PolicyFailure } from './mta-sts.ts';
 import type { TlsResult } from '../queue/transport.ts';
 import { addTlsSessions, type TlsSessionsRow } from '../store/tls-reports.ts';
 import type { Store } from '../store/store.ts';
@@ -16,7 +17,7 @@ export interface TlsSession {
   /** Whose mail it is. */
   readonly domain: string;
   readonly policy: AppliedTlsPolicy;
-  readonly result: TlsResult;
+  readonly result: TlsResult | PolicyFailure['result'];
   readonly host: string | null;
   readonly address: string | null;
   /** Our address. */

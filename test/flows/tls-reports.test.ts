@@ -6,6 +6,7 @@ import { getCACertificates, setDefaultCACertificates } from 'node:tls';
 import { gunzipSync } from 'node:zlib';
 import { simpleParser } from 'mailparser';
 import { expect, onTestFinished, test } from 'vitest';
+import { z } from 'zod';
 import { selfSignedCertificate } from '../../src/lib/x509.ts';
 import { saveMtaStsPolicy } from '../../src/store/mta-sts-policies.ts';
 import { movedClock, type MovedClock } from '../harness/clock.ts';
@@ -20,12 +21,17 @@ interface World extends TestWorld {
   readonly clock: MovedClock;
 }
 
-/** A world in which inbox.test wants reports there, and has a policy that its mail host breaks. */
-async function start(rua: string | undefined, mode: 'testing' | 'enforce', more: WorldSettings = {}): Promise<World> {
+/** A world in which inbox.test wants reports there, and has a policy that its mail host breaks, or none. */
+async function start(
+  rua: string | undefined,
+  mode: 'testing' | 'enforce' | undefined,
+  more: WorldSettings = {},
+): Promise<World> {
   const clock = movedClock();
   const text = { name: '_smtp._tls.inbox.test', type: 'TXT', value: `v=TLSRPTv1; rua=${rua}` } as const;
   const zone = [...(rua === undefined ? [] : [text]), ...(more.zone ?? [])];
   const world = await startTestWorld({ ...more, zone, parts: { clock } });
+  if (mode === undefined) return { ...world, clock };
   const now = clock.now();
   const kept = { id: 'a1', mode, mx: 'mx.inbox.test', max_age: 864_000 } as const;
   const times = { expires_at: now + 10 * DAY, refresh_at: now + 10 * DAY, used_at: now };
@@ -47,6 +53,13 @@ async function nextDay({ clock }: World): Promise<void> {
 
 async function caughtMails({ mx }: World) {
   return Promise.all(mx.mails.list().map(async (mail) => simpleParser(await mx.mails.source(mail))));
+}
+
+/** The policies of the report among the mails that were caught. */
+async function reportedPolicies(world: World): Promise<unknown> {
+  const mail = (await caughtMails(world)).find(({ subject }) => subject?.startsWith('Report Domain'));
+  const report = z.object({ policies: z.array(z.unknown()) });
+  return report.parse(JSON.parse(gunzipSync(mail?.attachments[0]?.content ?? '').toString())).policies;
 }
 
 const FAILURE = {
@@ -112,11 +125,39 @@ test.each<['testing' | 'enforce', 'delivered' | 'deferred', readonly string[]]>(
                 ...FAILURE,
                 'failure-reason-code': expect.stringContaining('421 4.7.5 the domain requires verified TLS'),
               }
-            : FAILURE,
+            : { ...FAILURE, 'failure-reason-code': 'DEPTH_ZERO_SELF_SIGNED_CERT' },
         ],
       },
     ],
   });
+});
+
+test('a domain hears of a policy that nobody can fetch', async () => {
+  const announced = { name: '_mta-sts.inbox.test', type: 'TXT', value: 'v=STSv1; id=a1;' } as const;
+  const world = await start('mailto:tls-reports@inbox.test', undefined, { zone: [announced] });
+  await send(world, 'delivered');
+  await nextDay(world);
+  await world.caught(2);
+  const none = { 'policy-type': 'no-policy-found', 'policy-domain': 'inbox.test' };
+  const details = {
+    'result-type': 'sts-policy-fetch-error',
+    'failed-session-count': 1,
+    'failure-reason-code': 'mta-sts.inbox.test has no address',
+  };
+  expect(await reportedPolicies(world)).toEqual(
+    expect.arrayContaining([
+      {
+        policy: none,
+        summary: { 'total-successful-session-count': 1, 'total-failure-session-count': 0 },
+        'failure-details': [],
+      },
+      {
+        policy: { 'policy-type': 'sts', 'policy-domain': 'inbox.test' },
+        summary: { 'total-successful-session-count': 0, 'total-failure-session-count': 1 },
+        'failure-details': [details],
+      },
+    ]),
+  );
 });
 
 test('a report is made once, whoever asks, and is not reported on', async () => {
