@@ -36,6 +36,8 @@ export interface OverLimit {
 export interface ObjectLimits {
   /** Makes it where the tenant may have so many more; `instead` is what goes for it. */
   within<T>(tenant: string, wanted: Wanted, make: () => Promise<T>): Promise<T | OverLimit>;
+  /** How many the tenant has. */
+  count(tenant: string): Promise<Objects>;
 }
 
 export interface Wanted {
@@ -70,6 +72,19 @@ export function createObjectLimits(options: ObjectLimitsOptions): ObjectLimits {
   }
 
   return {
+    async count(tenant) {
+      function count(object: ObjectKind): Promise<number> {
+        return countOf(object, tenant, options);
+      }
+      return {
+        projects: await count('projects'),
+        domains: await count('domains'),
+        forms: await count('forms'),
+        collections: await count('collections'),
+        keys: await count('keys'),
+        webhooks: await count('webhooks'),
+      };
+    },
     within(tenant, wanted, make) {
       if (accountOf(tenant) === OPERATOR) return make();
       return turns.run(tenant, async () => (await over(tenant, wanted)) ?? make());

@@ -2,6 +2,7 @@
 import { message } from '../languages/languages.ts';
 import { canonicalMailbox } from '../lib/addresses.ts';
 import { accountOf, newId } from '../lib/ids.ts';
+import { findDeletion } from '../store/account-deletions.ts';
 import { confirmRecipient, findMailbox, takeMailbox } from '../store/consents.ts';
 import { recordEvent } from '../store/events.ts';
 import {
@@ -84,11 +85,13 @@ export async function alterTenant(
   return findTenant(store, id);
 }
 
-/** Whether the tenant is served: forms take nothing for one that is suspended or was never confirmed. */
+/** Whether the tenant is served: forms take nothing for one that is suspended, is being deleted, or was never confirmed. */
 export async function isServed(store: Store, id: string): Promise<boolean> {
-  if (accountOf(id) === OPERATOR) return true;
-  const tenant = await findTenant(store, accountOf(id));
-  return tenant !== undefined && tenant.suspended === 0 && tenant.confirmed_at !== null;
+  const account = accountOf(id);
+  if (account === OPERATOR) return true;
+  const tenant = await findTenant(store, account);
+  const isActive = tenant !== undefined && tenant.suspended === 0 && tenant.confirmed_at !== null;
+  return isActive && (await findDeletion(store, account)) === undefined;
 }
 
 /** The statements that note that the account's own address is known to be its own; the first finds out whether it has none yet. */

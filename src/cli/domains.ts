@@ -15,7 +15,7 @@ import {
   type Domain,
 } from './dns-records.ts';
 import { writeReports } from './domain-reports.ts';
-import { print, shortTime, showing, writeJson, writeTable } from './output.ts';
+import { listing, print, shortTime, showing, writeJson, writeTable } from './output.ts';
 import { EXIT, isConfirmed, poll, type Api } from './run.ts';
 import { printable, type Terminal } from './terminal.ts';
 import { domainName } from './values.ts';
@@ -79,6 +79,27 @@ export function addCommands(program: CliCommand): void {
     .description('Remove a domain from the configuration of its project')
     .confirmed()
     .account(remove);
+  domains
+    .command('list')
+    .description('List the domains of all accounts by name (operator only)')
+    .option('--tenant <id>', 'Only this account')
+    .choice('--status <status>', 'Only this status', ['pending', 'verified', 'degraded', 'failed'])
+    .pages()
+    .example('domains list --status failed', 'Domains whose mail is held')
+    .operator(
+      listing(adminDomains.list, {
+        rows: ({ domains }) => domains,
+        columns: {
+          DOMAIN: 'domain',
+          STATUS: 'status',
+          TENANT: 'tenant',
+          PROJECT: 'project',
+          'LAST CHECK': 'checked_at',
+          'BROKEN SINCE': 'broken_at',
+        },
+        nothing: 'No matching domains.',
+      }),
+    );
   domains
     .command('move')
     .argument(...DOMAIN)

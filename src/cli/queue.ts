@@ -137,6 +137,7 @@ function filtered(command: CliCommand, states: readonly string[]): CliCommand {
     .option('--tenant <id>', 'Only this tenant')
     .option('--domain <domain>', 'Only this destination domain or webhook')
     .option('--sender <domain>', 'Only mail sent from this domain')
+    .option('--project <slug>', 'Only mail sent from the domains of this project (of --tenant, or your own)')
     .option('--older-than <duration>', 'Only mail queued for longer than this, such as 2h or 3d');
 }
 
@@ -198,6 +199,7 @@ interface Selection {
   readonly domain?: string | undefined;
   readonly tenant?: string | undefined;
   readonly sender?: string | undefined;
+  readonly project?: string | undefined;
   readonly olderThan?: string | undefined;
   readonly dryRun: boolean;
   readonly yes: boolean;
@@ -205,12 +207,12 @@ interface Selection {
 
 /** Does it to one message or delivery (`retry`, `cancel`) or destination (`hold`, `release`), or to all that match. */
 export async function act(api: Api, verb: Verb, selection: Selection): Promise<number | void> {
-  const { what, dryRun, yes, state, domain, tenant, sender, olderThan } = selection;
-  const filter = { state, domain, tenant, sender, older_than: olderThan };
+  const { what, dryRun, yes, state, domain, tenant, sender, project, olderThan } = selection;
+  const filter = { state, domain, tenant, sender, project, older_than: olderThan };
   const isFiltered = Object.values(filter).some((value) => value !== undefined);
   if ((what === undefined) !== isFiltered || (what !== undefined && dryRun))
     throw new UsageError(
-      `Specify what to ${verb.verb}, or a filter: --tenant, --domain, --sender, --older-than or --state.`,
+      `Specify what to ${verb.verb}, or a filter: --tenant, --project, --domain, --sender, --older-than or --state.`,
     );
   if (what !== undefined) return actOnOne(api, verb, what);
   const { client, terminal, json } = api;

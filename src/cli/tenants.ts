@@ -2,8 +2,9 @@
 import type { AnswerOf } from '../contract/route.ts';
 import { tenants as routes } from '../contract/tenants.ts';
 import type { CliCommand } from './command.ts';
-import { listing, print, showing, writeFacts, writeTable } from './output.ts';
-import type { Api } from './run.ts';
+import { UsageError } from './client.ts';
+import { counted, listing, print, showing, writeFacts, writeTable } from './output.ts';
+import { EXIT, isConfirmed, type Api } from './run.ts';
 import { mailAddress, month, wholeNumber } from './values.ts';
 
 type Limit = 'requestsPerHour' | 'messagesPerHour' | 'messagesPerDay';
@@ -44,6 +45,19 @@ export function addCommands(program: CliCommand): void {
         api.terminal.writeError('Save the key now. It is not shown again.\n');
       }),
     );
+  tenants
+    .command('show')
+    .argument(...TENANT)
+    .description('Show an account and what it has')
+    .operator(showing(routes.show, (shown, terminal) => writeFacts(terminal, contentsOf(shown))));
+  tenants
+    .command('delete')
+    .argument(...TENANT)
+    .description('Delete an account and all of its data: projects, submissions, mail, keys. This cannot be undone')
+    .choice('--queued <what>', 'What to do with queued mail: deliver it first, or cancel it', ['deliver', 'cancel'])
+    .confirmed()
+    .example('tenants delete ten_01jb2x7k3m9q4v8w5t6r0y1z2a --queued deliver', 'Deliver what is queued, then delete')
+    .operator(remove);
   tenants
     .command('set-plan')
     .argument(...TENANT)
@@ -116,11 +130,58 @@ export function addCommands(program: CliCommand): void {
     );
 }
 
-type Tenant = AnswerOf<typeof routes.show>;
+type Tenant = AnswerOf<typeof routes.change>;
+type Shown = AnswerOf<typeof routes.show>;
 
-function stateOf({ suspended, confirmed_at }: Tenant): string {
+function stateOf({ suspended, confirmed_at, deleting }: Tenant): string {
+  if (deleting !== null) return 'deleting';
   if (suspended) return 'suspended';
   return confirmed_at === null ? 'unconfirmed' : 'active';
+}
+
+/** Deletes an account after showing what goes with it. */
+async function remove(api: Api, id: string, flags: { queued?: string; yes: boolean }): Promise<number | void> {
+  const { client, terminal, json } = api;
+  const shown = await client.call({ route: routes.show, params: { id } });
+  const { queued = shown.queued === 0 ? 'cancel' : undefined, yes } = flags;
+  if (queued === undefined)
+    throw new UsageError(
+      `The account has ${counted(shown.queued, 'delivery')} in the queue: add --queued deliver or --queued cancel.`,
+    );
+  if (!yes && !json) writeFacts(terminal, contentsOf(shown));
+  const what = queued === 'deliver' && shown.queued > 0 ? ' once its queued mail is delivered' : '';
+  const question = `Delete ${shown.name} (${id}) and all of this${what}? Its keys, forms and domains stop working now. This cannot be undone.`;
+  if (!(await isConfirmed(terminal, question, yes))) return EXIT.failed;
+  return print(api, { route: routes.remove, params: { id }, query: { queued } }, () => {
+    terminal.write(
+      queued === 'deliver' && shown.queued > 0
+        ? `${id} is closed. Its data are deleted when its queue is empty; to see that, run: postern tenants show ${id}\n`
+        : `${id} is closed, and its data are being deleted.\n`,
+    );
+  });
+}
+
+function contentsOf(shown: Shown): Record<string, string | readonly string[]> {
+  const { objects, domains, submissions, queued, deleting } = shown;
+  const { projects, forms, collections, keys, webhooks } = objects;
+  const parts = [
+    counted(projects, 'project'),
+    counted(forms, 'form'),
+    counted(collections, 'collection'),
+    counted(keys, 'API key'),
+    counted(webhooks, 'webhook'),
+  ];
+  return {
+    ...factsOf(shown),
+    ...(deleting === null
+      ? {}
+      : { deleting: `when its queued mail is ${deleting === 'cancel' ? 'cancelled' : 'delivered'}` }),
+    has: parts.join(', '),
+    submissions: String(submissions),
+    queued: counted(queued, 'delivery'),
+    domains:
+      domains.length === 0 ? 'none' : domains.map((row) => `${row.domain} (${row.status}, project ${row.project})`),
+  };
 }
 
 /** Changes its plan, its limits, whether it is suspended, or whether it is trusted; a limit of null is the plan's. */

@@ -19,6 +19,8 @@ const dnsRecord = z.object({
   note: z.string().optional().describe('What it is for, if that is not obvious.'),
 });
 
+const status = z.enum(['pending', 'verified', 'degraded', 'failed']);
+
 const dkimKey = z.object({
   selector: z.string(),
   algorithm: z.enum(['rsa', 'ed25519']),
@@ -36,7 +38,7 @@ const domain = z.object({
   project: z.string().describe('The slug of its project.'),
   environment,
   verified: z.boolean().describe('Whether mail is sent from this domain: its status is verified or degraded.'),
-  status: z.enum(['pending', 'verified', 'degraded', 'failed']),
+  status: status,
   reason: z
     .string()
     .nullable()
@@ -168,7 +170,28 @@ const hostKeyList = z.object({
 
 const ADMIN = { permission: 'admin', domains: 'refuse', tag: 'Administration' } as const;
 
+const claim = z.object({
+  domain: z.string(),
+  tenant: z.string(),
+  project: z.string().describe('The slug of its project.'),
+  status,
+  checked_at: optionalTime,
+  verified_at: optionalTime,
+  broken_at: optionalTime.describe('Since when a required record is missing or wrong.'),
+});
+
 export const adminDomains = {
+  list: route('GET /admin/domains', {
+    ...ADMIN,
+    summary: 'Lists the domains of all accounts by name.',
+    description: 'A name that several accounts have in a project is listed for each; at most one of them owns it.',
+    query: z.strictObject({
+      ...listingByName(),
+      tenant: z.string().max(60).optional().describe('Only domains of this account.'),
+      status: status.optional().describe('Only domains with this status.'),
+    }),
+    answer: page({ domains: z.array(claim) }),
+  }),
   move: route('POST /admin/domains/:domain/move', {
     ...ADMIN,
     summary: 'Makes an account the owner of a domain, whoever owned it before.',
@@ -179,7 +202,7 @@ export const adminDomains = {
       domain: z.string(),
       tenant: z.string(),
       project: z.string(),
-      status: z.enum(['pending', 'verified', 'degraded', 'failed']),
+      status: status,
     }),
     errors: ['DOMAIN_NOT_FOUND'],
   }),

@@ -2,7 +2,7 @@
 import { z } from 'zod';
 import { parseDomain } from '../lib/addresses.ts';
 import { route } from './route.ts';
-import { domainName, duration, listing, optionalTime, page, parsed, since, time, until } from './values.ts';
+import { domainName, duration, listing, optionalTime, page, parsed, since, slug, time, until } from './values.ts';
 
 const state = z.enum([
   'queued',
@@ -83,6 +83,9 @@ const filter = {
   domain: destinationName.optional().describe('Only deliveries to this domain, or this webhook (`whk_…`).'),
   tenant: z.string().max(60).optional().describe('Only deliveries of this account.'),
   sender: domainName.optional().describe('Only deliveries of mail from this domain.'),
+  project: slug
+    .optional()
+    .describe('Only deliveries of mail from the domains of this project (a slug) of `tenant`, or of the operator.'),
   older_than: duration.optional().describe('Only deliveries that were queued longer ago, such as 2h or 3d.'),
 };
 

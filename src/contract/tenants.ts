@@ -30,7 +30,26 @@ const tenant = z.object({
   suspended: z.boolean(),
   trusted: z.boolean().describe('true: its recipients need not agree to get its mail; the operator answers for it.'),
   confirmed_at: optionalTime.describe('Until then its keys do not work.'),
+  deleting: z
+    .enum(['deliver', 'cancel'])
+    .nullable()
+    .describe('The account is being deleted, and its queued mail is delivered or cancelled first. Otherwise null.'),
   created_at: time,
+});
+
+/** What goes with an account. */
+const shownTenant = tenant.extend({
+  objects: z.object({
+    projects: z.int(),
+    domains: z.int(),
+    forms: z.int(),
+    collections: z.int(),
+    keys: z.int(),
+    webhooks: z.int(),
+  }),
+  domains: z.array(z.object({ domain: z.string(), project: z.string(), status: z.string() })),
+  submissions: z.int(),
+  queued: z.int().describe('Deliveries that are not finished.'),
 });
 
 const newAccount = z.object({
@@ -101,7 +120,22 @@ export const tenants = {
     body: z.strictObject({ name: accountName, email: accountEmail, plan: planName.default(DEFAULT_PLAN) }),
     answer: newAccount,
   }),
-  show: route('GET /admin/tenants/:id', { ...ADMIN, summary: 'Shows an account.', answer: tenant }),
+  show: route('GET /admin/tenants/:id', {
+    ...ADMIN,
+    summary: 'Shows an account and what it has.',
+    answer: shownTenant,
+  }),
+  remove: route('DELETE /admin/tenants/:id', {
+    ...ADMIN,
+    summary: 'Deletes an account and all of its data, and shows it as it was.',
+    description:
+      'Its keys are revoked and its projects, domains and webhooks end at once; the domains are free for other accounts. Queued mail is delivered or cancelled first, as `queued` says; then submissions, messages, events and everything else of the account are deleted in the background. `GET /admin/tenants/{id}` answers 404 when that is done. It cannot be undone.',
+    query: z.strictObject({
+      queued: z.enum(['deliver', 'cancel']).describe('What becomes of mail that is queued.'),
+    }),
+    answer: shownTenant,
+    errors: ['CONFLICT'],
+  }),
   change: route('PATCH /admin/tenants/:id', {
     ...ADMIN,
     summary: 'Changes the plan or the limits of an account, suspends it, or trusts it.',

@@ -17,6 +17,7 @@ import { adoptHostKey, createHostKeys } from '../domains/rotation.ts';
 import { Idempotency } from '../accounts/idempotency.ts';
 import { recountWaiting } from '../accounts/message-limits.ts';
 import { createLimits } from '../accounts/rate-limits.ts';
+import { createDeletions } from '../accounts/delete-account.ts';
 import { createObjectLimits } from '../accounts/object-limits.ts';
 import { createRevisions } from '../accounts/projects.ts';
 import type { Principal } from '../accounts/principal.ts';
@@ -65,6 +66,7 @@ import { createAlerts } from './alerts.ts';
 import { joinCluster } from './cluster.ts';
 import { createProcessPool, type ProcessPool } from './process-pool.ts';
 import { LEASE } from '../queue/claimer.ts';
+import { actOnMany } from '../queue/operate.ts';
 import { longestWaits, WEBHOOK_RETRY_MS } from '../queue/retry.ts';
 import { systemMail, type SystemMail } from '../queue/system-mail.ts';
 import { BOUNCE_LEASE } from '../smtp/bounces.ts';
@@ -456,6 +458,10 @@ async function start(
         used_links: () => sweepUsedLinks(core),
         fallbacks: () => useFallbacks({ ...core, revisionOf, consent }),
         unconfirmed: () => dropUnconfirmed(core),
+        deletions: createDeletions({
+          ...core,
+          cancelQueued: (tenant) => actOnMany(store, 'cancel', { filter: { tenant }, now: clock.now() }),
+        }),
         spam: spam.catchUp,
         messages: () => foldMessageCounts(store, clock.now()),
         acknowledged: () => sweepAcknowledged(core),

@@ -126,6 +126,7 @@ export const LOG_EVENTS = {
   'submission.rejected': 'A submitted message was rejected.',
   'submission.spam': 'A submission was classified as spam.',
   'template.failed': 'A template could not be rendered.',
+  'tenant.deleted': 'An account and its data were deleted.',
   'tls.certificate_failed': 'A certificate could not be obtained; it is tried again later.',
   'tls.certificate_fault': 'A fault of Postern ended the order of a certificate.',
   'tls.certificate_obtained': 'A certificate was obtained.',

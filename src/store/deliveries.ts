@@ -234,6 +234,8 @@ export interface DeliveryFilter {
   readonly tenant?: string | undefined;
   /** The domain that their mail is from. */
   readonly sender?: string | undefined;
+  /** Whose domains their mail is from. */
+  readonly project?: { readonly tenant: string; readonly slug: string } | undefined;
   /** Only those enqueued before, ms. */
   readonly createdBefore?: number | undefined;
   /** Only those whose last reply is this. */
@@ -243,7 +245,7 @@ export interface DeliveryFilter {
 type Condition = Expression<SqlBool>;
 
 function matches(eb: ExpressionBuilder<Tables, 'deliveries'>, filter: DeliveryFilter): Condition {
-  const { state, destination, tenant, sender, createdBefore, reply } = filter;
+  const { state, destination, tenant, sender, project, createdBefore, reply } = filter;
   const all: Condition[] = [];
   if (state !== undefined) all.push(eb('deliveries.state', '=', state));
   if (state !== undefined && state !== 'delivered') all.push(unsettled);
@@ -254,6 +256,12 @@ function matches(eb: ExpressionBuilder<Tables, 'deliveries'>, filter: DeliveryFi
   if (sender !== undefined) {
     all.push(
       sql<boolean>`exists (select 1 from messages where messages.domain = ${sender} and messages.id = deliveries.message)`,
+    );
+  }
+  if (project !== undefined) {
+    all.push(
+      sql<boolean>`exists (select 1 from messages join domains on domains.name = messages.domain
+        where messages.id = deliveries.message and domains.tenant = ${project.tenant} and domains.project = ${project.slug})`,
     );
   }
   return eb.and(all);

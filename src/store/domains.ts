@@ -1,6 +1,6 @@
 /** Domains and what DNS last said of them. */
 import { sql } from 'kysely';
-import { finder, insertInto, listed, lister, query, reader, update } from './statement.ts';
+import { countOf, finder, insertInto, listed, lister, query, reader, update } from './statement.ts';
 import type { Store } from './store.ts';
 import type { DomainRow, DomainStatus } from './tables.ts';
 
@@ -132,6 +132,43 @@ export async function isDomainServed(store: Store, name: string): Promise<boolea
 export async function domainStatus(store: Store, tenant: string, name: string): Promise<DomainStatus | undefined> {
   const row = await findDomain(store, tenant, name);
   return row === undefined || row.project === '' ? undefined : row.status;
+}
+
+/** The tenant's claims, by name. */
+export const domainsOfTenant = reader(
+  (tenant: string) => sql<Pick<DomainRow, 'name' | 'project' | 'status'>>`select name, project, status from domains
+    where tenant = ${tenant} and project <> '' order by name`,
+);
+
+export interface ClaimFilter {
+  readonly tenant?: string | undefined;
+  readonly status?: DomainStatus | undefined;
+}
+
+/** Claims of all tenants, by name and tenant; of pages after the first what is behind `after`. */
+export function listClaims(
+  store: Store,
+  filter: ClaimFilter,
+  {
+    after,
+    limit,
+  }: { readonly after?: { readonly name: string; readonly tenant: string } | undefined; readonly limit: number },
+): Promise<DomainRow[]> {
+  const rows = claims(store, filter).selectAll();
+  const page = after === undefined ? rows : rows.where(sql<boolean>`(name, tenant) > (${after.name}, ${after.tenant})`);
+  return page.orderBy('name').orderBy('tenant').limit(limit).execute();
+}
+
+/** How many there are. */
+export function countClaims(store: Store, filter: ClaimFilter): Promise<number> {
+  return countOf(claims(store, filter));
+}
+
+function claims(store: Store, { tenant, status }: ClaimFilter) {
+  let rows = store.read.selectFrom('domains').where('project', '<>', '');
+  if (tenant !== undefined) rows = rows.where('tenant', '=', tenant);
+  if (status !== undefined) rows = rows.where('status', '=', status);
+  return rows;
 }
 
 const sendable = reader(

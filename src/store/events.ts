@@ -19,7 +19,10 @@ export type EventType =
   | 'key.revoked'
   | 'tenant.created'
   | 'tenant.changed'
-  | 'tenant.confirmed';
+  | 'tenant.confirmed'
+  | 'tenant.deleting'
+  | 'tenant.deleted'
+  | 'queue.changed';
 
 export interface NewEvent {
   readonly type: EventType;

@@ -56,6 +56,11 @@ export async function countSubmissions(store: Store, filter: SubmissionFilter): 
   }
 }
 
+/** How many a tenant has, of all forms. */
+export function countSubmissionsOf(store: Store, tenant: string): Promise<number> {
+  return countOf(store.read.selectFrom('submissions').where('tenant', '=', tenant));
+}
+
 type Query = SelectQueryBuilder<Tables, 'submissions', object>;
 
 /** Ids alone, which the index has. */

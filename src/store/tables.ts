@@ -23,6 +23,13 @@ export interface Tables {
     confirmed_at: number | null;
     created_at: number;
   };
+  /** An account that accepts nothing any more, and goes when its queue is empty. */
+  account_deletions: {
+    tenant: string;
+    /** What becomes of mail that was queued then. */
+    queued: 'deliver' | 'cancel';
+    created_at: number;
+  };
   /** What the owners of a project have taught the spam filter. */
   spam_learned: {
     tenant: string;
@@ -746,6 +753,7 @@ export type DeliveryState =
   'queued' | 'sending' | 'deferred' | 'delivered' | 'bounced' | 'expired' | 'cancelled' | 'suppressed' | 'captured';
 
 export type TenantRow = Tables['tenants'];
+export type AccountDeletionRow = Tables['account_deletions'];
 export type ProjectRow = Tables['projects'];
 export type SpamLearnedRow = Tables['spam_learned'];
 export type RevisionRow = Tables['config_revisions'];

@@ -1,6 +1,6 @@
 import { dirname, join } from 'node:path';
 import { describe, expect, test } from 'vitest';
-import { cliWorld, HTML, YAML, type CliWorld } from './cli-world.ts';
+import { cliWorld, HTML, person, YAML, type CliWorld } from './cli-world.ts';
 import type { TestKeySettings } from '../harness/keys.ts';
 
 async function shop(key: TestKeySettings = {}, yaml = YAML): Promise<CliWorld> {
@@ -195,4 +195,20 @@ describe('domains', () => {
     expect(await world.say(['domains', 'remove', 'shop.test', '--yes'])).toMatchObject({ code: 0 });
     expect((await world.say(['projects', 'show', 'shop'])).out).toMatch(/^domains +-$/m);
   });
+});
+
+test('domains list shows the operator the domains of all accounts, and nobody else', async () => {
+  const world = await shop();
+  const root = await person();
+  const list = (...args: string[]) =>
+    root.say(['domains', 'list', ...args, '--url', `unix:${world.daemon.addresses?.socket}`]);
+  const { out } = await list();
+  expect(out).toMatch(/^example\.test\tverified\tten_operator\tsite\t\S+Z\t-$/m);
+  expect(out).toMatch(new RegExp(`^shop\\.test\\tpending\\t${world.tenant}\\tshop\\t`, 'm'));
+  expect((await list('--tenant', world.tenant)).out).toMatch(/^shop\.test\t[^\n]*\n$/);
+  expect((await list('--status', 'failed')).err).toBe('No matching domains.\n');
+  const first = JSON.parse((await list('--limit', '1', '--json')).out) as { count: number; next_cursor: string };
+  expect(first.count).toBe(2);
+  expect((await list('--cursor', first.next_cursor)).out).toMatch(/^shop\.test\t/);
+  expect((await world.say(['domains', 'list', '--url', world.url])).code).toBe(1);
 });

@@ -2,6 +2,7 @@ import { describe, expect, test } from 'vitest';
 import { enqueue } from '../../src/queue/enqueue.ts';
 import { HELD, parkDelivery, walkWaiting } from '../../src/store/deliveries.ts';
 import { nextDueAt } from '../../src/store/destinations.ts';
+import { insertDomain } from '../../src/store/domains.ts';
 import { claimDeliveries } from '../../src/store/leases.ts';
 import { OPERATOR } from '../../src/store/tenants.ts';
 import type { Statement } from '../../src/store/statement.ts';
@@ -213,7 +214,8 @@ describe('POST /admin/queue/actions', () => {
     for (const action of ['hold', 'release', 'retry', 'cancel']) {
       units.length = changed.length = 0;
       expect(await count(http, { action, filter: { sender: 'example.com' } })).toBe(1200);
-      expect(changed).toEqual([500, 500, 200]);
+      // And the event that says so.
+      expect(changed).toEqual([500, 500, 200, 1]);
       expect(Math.max(...units.map(({ length }) => length))).toBeLessThanOrEqual(3);
     }
   });
@@ -316,4 +318,45 @@ test('mail of a suspended tenant is shown as such', async () => {
   await change(false);
   expect(http.wakes()).toBeGreaterThan(1);
   expect(await shown()).toMatchObject([{ suspended: false }, { suspended: false }]);
+});
+
+test('actions name a project, and are events of the operator', async () => {
+  const clock = testClock();
+  const http = await startHttp({ clock });
+  await http.store.write(
+    [
+      ['example.com', 'example'],
+      ['other.example', 'other'],
+    ].map(([name = '', project = '']) =>
+      insertDomain({
+        name,
+        tenant: OPERATOR,
+        project,
+        token: 't',
+        status: 'verified',
+        next_check_at: 0,
+        created_at: 0,
+      }),
+    ),
+  );
+  await fill(http, clock.now(), ['a@one.example'], ['b@two.example']);
+  const act = async (action: string, filter: object) =>
+    (await local(http, '/admin/queue/actions', { body: { action, filter } })).json();
+  expect(await act('cancel', { project: 'other' })).toMatchObject({ count: 0 });
+  expect(await act('hold', { project: 'example', domain: 'two.example' })).toMatchObject({ count: 1 });
+  expect(await act('cancel', { project: 'example' })).toMatchObject({ count: 2 });
+  await local(http, '/admin/queue/hold', { body: { domain: 'one.example' } });
+  const events = await http.store.read
+    .selectFrom('events')
+    .select('data')
+    .where('type', '=', 'queue.changed')
+    .execute();
+  expect(new Set(events.map(({ data }): unknown => JSON.parse(data)))).toEqual(
+    new Set<unknown>([
+      { action: 'cancel', filter: { project: 'other' }, count: 0, by: null },
+      { action: 'hold', filter: { project: 'example', domain: 'two.example' }, count: 1, by: null },
+      { action: 'cancel', filter: { project: 'example' }, count: 2, by: null },
+      { action: 'hold', destination: 'one.example', by: null },
+    ]),
+  );
 });

@@ -19,7 +19,7 @@ import { testKey } from '../harness/keys.ts';
 const WITHOUT = new Set<Route>([
   API.doctor.check,
   API.emails.source,
-  API.configCheck.check,
+  ...Object.values(API.configCheck),
   ...Object.values(API.backups),
 ]);
 
@@ -199,6 +199,8 @@ test('every route has an example that is still true', async () => {
   await call(API.tenants.setPlan, { body: { tenant, plan: 'pro' } });
   await call(API.tenants.usage, { query: `?from=${later.slice(0, 10)}&to=${later.slice(0, 10)}` });
   await call(API.tenants.billing, { query: '?month=2026-01' });
+  await call(API.tenants.remove, { params: { id: tenant }, query: '?queued=deliver' });
+  await call(API.adminDomains.list, { query: '?status=verified' });
   await call(API.adminDomains.move, { params: { domain: 'example.test' }, body: { tenant: OPERATOR } });
   await call(API.mailLog.inbound, { query: '?outcome=rejected' });
   await call(API.mailLog.explain, { query: `?what=${form}` });

@@ -8,6 +8,7 @@ import { adviceOn, claimOwner, hostOwner, keysOfOwner } from '../../domains/dkim
 import type { DomainReport } from '../../domains/domains.ts';
 import { parseDomain } from '../../lib/addresses.ts';
 import { environmentOf } from '../../lib/ids.ts';
+import { countClaims, listClaims } from '../../store/domains.ts';
 import { findProject } from '../../store/projects.ts';
 import { OPERATOR } from '../../store/tenants.ts';
 import type { DkimKeyRow } from '../../store/tables.ts';
@@ -153,6 +154,14 @@ export function adminDomainsRoutes({ store, snapshot, hostKeys, domains }: Servi
   }
 
   const moves = implement(contract.adminDomains, {
+    async list({ query: { limit, cursor, ...filter } }) {
+      const [name = '', tenant = ''] = cursor?.split(' ') ?? [];
+      const after = cursor === undefined ? undefined : { name, tenant };
+      const rows = await listClaims(store, filter, { after, limit: limit + 1 });
+      const { page, next_cursor } = pageOf(rows, limit, (row) => `${row.name} ${row.tenant}`);
+      const domains = page.map((row) => ({ ...row, domain: row.name }));
+      return json({ domains, count: await countClaims(store, filter), next_cursor });
+    },
     async move({ params: { domain: text }, body: { tenant } }) {
       const domain = parseDomain(text);
       const report = domain === undefined ? undefined : await domains.move(domain, tenant);

@@ -1,4 +1,5 @@
 /** The operator's view of the mail: the queue and the hand on it, who was accepted or refused, and what happened or would. */
+import type { Principal } from '../../accounts/principal.ts';
 import { duration } from '../../config/scalars.ts';
 import * as contract from '../../contract/queue.ts';
 import {
@@ -14,9 +15,10 @@ import {
 } from '../../queue/operate.ts';
 import { type DeliveryFilter, HELD } from '../../store/deliveries.ts';
 import { relayPause } from '../../store/destinations.ts';
+import { recordEvent } from '../../store/events.ts';
 import { countInboundLog, listInboundLog } from '../../store/inbound.ts';
 import type { DeliveryRow } from '../../store/tables.ts';
-import { suspendedTenants } from '../../store/tenants.ts';
+import { OPERATOR, suspendedTenants } from '../../store/tenants.ts';
 import { type Refusal, refuse } from '../answer.ts';
 import {
   type CallOf,
@@ -30,36 +32,58 @@ import {
   type Services,
 } from './route.ts';
 
+type OnOne = CallOf<typeof contract.queue.retry>;
+type OnDestination = CallOf<typeof contract.queue.hold>;
+
 /** `/admin/queue…`, `/admin/inbound`, `/admin/trace/{id}`, `/admin/explain` */
 export function queueRoutes({ store, clock, wake, trace, explain }: Services): Route[] {
-  async function operate(id: string, operation: typeof retryNow) {
-    const done = await operation(store, id, clock.now());
+  /** Who did what to the queue, as an event of the operator's account. */
+  async function note(principal: Principal, data: { readonly action: string; readonly [detail: string]: unknown }) {
+    const by = principal.key?.id ?? null;
+    await store.write([
+      recordEvent({ type: 'queue.changed', tenant: OPERATOR, at: clock.now(), data: { ...data, by } }),
+    ]);
+  }
+
+  async function operate(
+    { principal, params: { id } }: Pick<OnOne, 'principal' | 'params'>,
+    action: 'retry' | 'cancel',
+  ) {
+    const done = await (action === 'retry' ? retryNow : cancel)(store, id, clock.now());
     if (done.kind === 'unknown') return notFound('message or delivery', id);
     if (done.kind === 'not-waiting') return nothingWaits(done.states);
     wake();
+    await note(principal, { action, id, count: done.deliveries.length });
     return json(done);
   }
 
-  async function steer(name: string, operation: typeof hold) {
-    await operation(store, name);
+  async function steer(
+    { principal, body: { domain } }: Pick<OnDestination, 'principal' | 'body'>,
+    action: 'hold' | 'release',
+  ) {
+    await (action === 'hold' ? hold : release)(store, domain);
     wake();
-    return json({ destination: name, held: operation === hold });
+    await note(principal, { action, destination: domain });
+    return json({ destination: domain, held: action === 'hold' });
   }
 
   const queue = implement(contract.queue, {
     ...queueReads({ store, clock }),
-    async act({ body: { action, filter: asked, dry_run: dryRun } }) {
+    async act({ principal, body: { action, filter: asked, dry_run: dryRun } }) {
       const now = clock.now();
       const filter = filterOf(asked, now);
       const count = await actOnMany(store, action, { filter, now, dryRun });
       const inProgress = await countDeliveries(store, { ...filter, state: 'sending' });
-      if (!dryRun) wake();
+      if (!dryRun) {
+        wake();
+        await note(principal, { action, filter: asked, count });
+      }
       return json({ action, count, in_progress: inProgress, dry_run: dryRun });
     },
-    hold: ({ body: { domain } }) => steer(domain, hold),
-    release: ({ body: { domain } }) => steer(domain, release),
-    retry: ({ params: { id } }) => operate(id, retryNow),
-    cancel: ({ params: { id } }) => operate(id, cancel),
+    hold: (call) => steer(call, 'hold'),
+    release: (call) => steer(call, 'release'),
+    retry: (call) => operate(call, 'retry'),
+    cancel: (call) => operate(call, 'cancel'),
   });
 
   const mailLog = implement(contract.mailLog, {
@@ -138,9 +162,16 @@ interface Asked {
   readonly domain?: string | undefined;
   readonly tenant?: string | undefined;
   readonly sender?: string | undefined;
+  readonly project?: string | undefined;
   readonly older_than?: string | undefined;
 }
 
-function filterOf({ domain: destination, older_than: age, ...asked }: Asked, now: number): DeliveryFilter {
-  return { ...asked, destination, createdBefore: age === undefined ? undefined : now - duration.parse(age) };
+function filterOf(
+  { domain: destination, older_than: age, project: slug, ...asked }: Asked,
+  now: number,
+): DeliveryFilter {
+  const { tenant = slug === undefined ? undefined : OPERATOR } = asked;
+  const project = slug === undefined ? undefined : { tenant: tenant ?? OPERATOR, slug };
+  const createdBefore = age === undefined ? undefined : now - duration.parse(age);
+  return { ...asked, tenant, destination, project, createdBefore };
 }

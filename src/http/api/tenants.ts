@@ -4,6 +4,7 @@
  * who asks, and about whom, counts against caps.
  */
 import { recountWaiting } from '../../accounts/message-limits.ts';
+import { beginDeletion } from '../../accounts/delete-account.ts';
 import { FIRST_PLAN, planOf, plansOf } from '../../accounts/plans.ts';
 import { clientBucket, type Limit } from '../../accounts/rate-limits.ts';
 import { LINK_DAYS, newToken } from '../../accounts/consent.ts';
@@ -11,10 +12,13 @@ import { alterTenant, makeAccount } from '../../accounts/tenants.ts';
 import type { ServerConfig } from '../../config/schema.ts';
 import * as contract from '../../contract/tenants.ts';
 import { canonicalMailbox } from '../../lib/addresses.ts';
-import { resume } from '../../queue/operate.ts';
+import { countDeliveries, resume } from '../../queue/operate.ts';
 import { systemMail } from '../../queue/system-mail.ts';
+import { allDeletions, findDeletion } from '../../store/account-deletions.ts';
 import type { Span } from '../../store/analytics.ts';
 import { isRefused } from '../../store/consents.ts';
+import { domainsOfTenant } from '../../store/domains.ts';
+import { countSubmissionsOf } from '../../store/submission-list.ts';
 import { messagesOfAll, usageOfAll } from '../../store/usage.ts';
 import { OPERATOR, allTenants, countTenants, findTenant, listTenants, type TenantChange } from '../../store/tenants.ts';
 import type { TenantRow } from '../../store/tables.ts';
@@ -57,7 +61,7 @@ export function accountsRoutes({ store, clock, limits, wake }: Services): Route[
       const asks = !local && !(await isRefused(store, body.email));
       await store.write(asks ? [...unit, ...confirmation(tenant, snapshot.server, now)] : unit);
       if (asks) wake();
-      return json({ tenant, key });
+      return json({ tenant: { ...tenant, deleting: null }, key });
     },
   });
 }
@@ -85,7 +89,22 @@ will not hear of it again. To get no mail from this server any more, open the li
 
 /** `/admin/tenants…`, `/admin/usage`, `/admin/billing` */
 export function tenantsRoutes(services: Services): Route[] {
-  const { store, clock, wake, consent } = services;
+  const { store, clock, wake, consent, takeOver, objects } = services;
+
+  /** The account with what goes with it. */
+  async function withContents(row: TenantRow) {
+    const { id } = row;
+    const states = ['queued', 'deferred', 'sending'] as const;
+    const counts = await Promise.all(states.map((state) => countDeliveries(store, { tenant: id, state })));
+    return {
+      ...row,
+      deleting: (await findDeletion(store, id))?.queued,
+      objects: await objects.count(id),
+      domains: (await domainsOfTenant(store, id)).map(({ name: domain, ...claim }) => ({ ...claim, domain })),
+      submissions: await countSubmissionsOf(store, id),
+      queued: counts.reduce((sum, count) => sum + count, 0),
+    };
+  }
 
   /** What waited for the plan that the tenant had is counted anew. */
   async function releaseMail(tenant: string, { plan, messages_per_hour, messages_per_day }: TenantChange) {
@@ -98,7 +117,9 @@ export function tenantsRoutes(services: Services): Route[] {
     async list({ query: { limit, cursor } }) {
       const rows = await listTenants(store, { before: cursor, limit: limit + 1 });
       const { page, next_cursor } = pageOf(rows, limit, ({ id }) => id);
-      return json({ tenants: page, count: await countTenants(store), next_cursor });
+      const deletions = new Map((await allDeletions(store)).map(({ tenant, queued }) => [tenant, queued]));
+      const tenants = page.map((row) => ({ ...row, deleting: deletions.get(row.id) }));
+      return json({ tenants, count: await countTenants(store), next_cursor });
     },
     async create({ exchange, principal, body }) {
       const unknownPlan = checkPlan(exchange, body.plan);
@@ -106,11 +127,22 @@ export function tenantsRoutes(services: Services): Route[] {
       const by = principal.key?.id ?? null;
       const { tenant, key, unit } = makeAccount({ ...body, confirmed: true, by }, clock.now());
       await store.write(unit);
-      return json({ tenant, key });
+      return json({ tenant: { ...tenant, deleting: null }, key });
     },
     async show({ params: { id } }) {
       const row = await findTenant(store, id);
-      return row === undefined ? notFound('tenant', id) : json(row);
+      return row === undefined ? notFound('tenant', id) : json(await withContents(row));
+    },
+    async remove({ principal, params: { id }, query: { queued } }) {
+      const row = await findTenant(store, id);
+      if (row === undefined) return notFound('tenant', id);
+      if (id === OPERATOR) return refuse('CONFLICT', { message: 'The operator’s own tenant cannot be deleted.' });
+      const shown = await withContents(row);
+      if (!(await beginDeletion(row, { queued, by: principal }, services)))
+        return refuse('CONFLICT', { message: 'The account is being deleted already.' });
+      await takeOver();
+      wake();
+      return json({ ...shown, deleting: queued });
     },
     async change({ exchange, principal, params: { id }, body }) {
       const unknownPlan = checkPlan(exchange, body.plan);
@@ -127,7 +159,7 @@ export function tenantsRoutes(services: Services): Route[] {
       if (body.suspended === false) await resume(store, id, clock.now());
       if (body.suspended !== undefined) wake();
       if (body.trusted === true) await consent.release(id);
-      return json(row);
+      return json({ ...row, deleting: (await findDeletion(store, id))?.queued });
     },
     async usage({ query }) {
       const last = startOf('day', (query.to ?? clock.now() + 1) - 1);

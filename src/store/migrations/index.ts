@@ -18,6 +18,7 @@ import { unscannedFiles } from './0017-unscanned-files.ts';
 import { certificates } from './0018-certificates.ts';
 import { tlsPolicy } from './0019-tls-policy.ts';
 import { aggregateReports } from './0020-aggregate-reports.ts';
+import { accountDeletions } from './0021-account-deletions.ts';
 import { alerts } from './0022-alerts.ts';
 import { acmeTries } from './0023-acme-tries.ts';
 import { tlsReports } from './0024-tls-reports.ts';
@@ -42,6 +43,7 @@ export function migrationsFor(dialect: Dialect): Record<string, Migration> {
     '0018-certificates': certificates(dialect),
     '0019-tls-policy': tlsPolicy(dialect),
     '0020-aggregate-reports': aggregateReports(dialect),
+    '0021-account-deletions': accountDeletions(dialect),
     '0022-alerts': alerts(dialect),
     '0023-acme-tries': acmeTries(dialect),
     '0024-tls-reports': tlsReports(dialect),
