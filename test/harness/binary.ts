@@ -96,10 +96,10 @@ export interface Appliance {
   configure(sections: Sections): Promise<void>;
   /** Replaces the project file. */
   writeProject(project: object): Promise<void>;
-  /** Starts it and does not wait. */
-  launch(): Promise<Run>;
-  /** Starts it and waits until it is ready. */
-  start(): Promise<Run>;
+  /** Starts it, or the `bin/postern` of another version, and does not wait. */
+  launch(launcher?: string): Promise<Run>;
+  /** The same, and waits until it is ready. */
+  start(launcher?: string): Promise<Run>;
   /** Starts it for the first time: publishes the DNS records that it asks for, and waits until its form works. */
   startVerified(): Promise<Run>;
   /** Posts nothing: 400 from a form that works, 403 where the domain is pending. */
@@ -168,8 +168,8 @@ export async function openAppliance(options: ApplianceOptions): Promise<Applianc
     await replaceFile(join(folder, 'projects/site.yml'), stringify(project));
   }
 
-  async function launch(): Promise<Run> {
-    const child = await startChild(LAUNCHER, ['serve', '--config', file], {
+  async function launch(launcher = LAUNCHER): Promise<Run> {
+    const child = await startChild(launcher, ['serve', '--config', file], {
       cwd: folder,
       env: { ...process.env, ...options.env },
     });
@@ -197,8 +197,8 @@ export async function openAppliance(options: ApplianceOptions): Promise<Applianc
     };
   }
 
-  async function start(): Promise<Run> {
-    const run = await launch();
+  async function start(launcher?: string): Promise<Run> {
+    const run = await launch(launcher);
     await run.ready();
     return run;
   }
