@@ -112,7 +112,7 @@ export class MtaSts {
   async #fetchAndKeep(domain: string, id: string): Promise<MtaStsPolicyRow | undefined> {
     const { store, clock, log, fetchPolicy, onFailure } = this.#options;
     const fetched = await fetchPolicy(policyUrl(domain));
-    const policy = readPolicy(fetched);
+    const policy = await readPolicy(fetched);
     if (typeof policy === 'string') {
       const isThere = fetched.kind === 'answered' && fetched.status === 200;
       onFailure?.({ domain, result: isThere ? 'sts-policy-invalid' : 'sts-policy-fetch-error', reason: policy });
