@@ -208,9 +208,9 @@ export async function checkHostRecords(
       addresses.map(async (ip): Promise<HostRecord> => {
         const name = reverseName(ip);
         const answer = await resolver.lookup(name, 'PTR');
-        const problem = `Only the provider of ${ip} can set it.`;
         const state = standing(hostname, recordsOf(answer), answer);
-        return { purpose: 'reverse', type: 'PTR', name, value: `${hostname}.`, required: true, problem, ...state };
+        const who = state.status === 'ok' ? {} : { problem: `Only the provider of ${ip} can set it.` };
+        return { purpose: 'reverse', type: 'PTR', name, value: `${hostname}.`, required: true, ...who, ...state };
       }),
     )),
     {

@@ -10,11 +10,13 @@ import { onTestFinished } from 'vitest';
 import { startChild, untilReady } from './child.ts';
 import { needPackage } from './debian.ts';
 
-const PACKAGES = ['ca-certificates', 'dbus', 'systemd', 'systemd-sysv'];
+const PACKAGES = ['ca-certificates', 'curl', 'dbus', 'systemd', 'systemd-sysv'];
 const FOLDER = join(tmpdir(), 'postern-debian');
 const PATH = '/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin';
 
 export interface DebianMachine {
+  /** The process whose namespaces it has, on this machine. */
+  readonly pid: number;
   /** Runs a script in its shell; what it printed, both streams mixed. */
   run(script: string): Promise<{ readonly code: number; readonly output: string }>;
   /** The same; throws when it fails. */
@@ -42,6 +44,7 @@ export async function bootDebian(folders: Readonly<Record<string, string>> = {})
   onTestFinished(() => nspawn.stop('SIGKILL'));
   await untilReady(nspawn, async () => (await run('systemctl is-system-running')).output.startsWith('running'));
   return {
+    pid: init(),
     run,
     async succeed(script) {
       const { code, output } = await run(script);
@@ -50,9 +53,12 @@ export async function bootDebian(folders: Readonly<Record<string, string>> = {})
     },
   };
 
+  function init(): number {
+    return Number.parseInt(readFileSync(`/proc/${nspawn.pid}/task/${nspawn.pid}/children`, 'utf8'), 10);
+  }
+
   function run(script: string): Promise<{ code: number; output: string }> {
-    const [init = ''] = readFileSync(`/proc/${nspawn.pid}/task/${nspawn.pid}/children`, 'utf8').split(' ');
-    const enter = ['--target', init, '--all', '--', '/usr/bin/env', '-i', `PATH=${PATH}`, 'LC_ALL=C.UTF-8'];
+    const enter = ['--target', `${init()}`, '--all', '--', '/usr/bin/env', '-i', `PATH=${PATH}`, 'LC_ALL=C.UTF-8'];
     const command = [...enter, '/bin/bash', '-c', `exec 2>&1 </dev/null\n${script}`];
     return new Promise((resolve) => {
       const child = execFile('nsenter', command, (_error, output) => resolve({ code: child.exitCode ?? 1, output }));
@@ -63,7 +69,7 @@ export async function bootDebian(folders: Readonly<Record<string, string>> = {})
 /** Kept from run to run. */
 function debianRoot(): string {
   needPackage('/usr/sbin/debootstrap', 'debootstrap');
-  const root = join(FOLDER, 'bookworm');
+  const root = join(FOLDER, `bookworm-${PACKAGES.join('-')}`);
   if (existsSync(root)) return root;
   mkdirSync(FOLDER, { recursive: true });
   const place = mkdtempSync(join(FOLDER, '.new-'));

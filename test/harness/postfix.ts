@@ -30,6 +30,8 @@ export interface PostfixOptions {
   readonly judge?: Judge;
   /** PEM files; STARTTLS is offered with them. */
   readonly tls?: { readonly cert: string; readonly key: string };
+  /** Where it runs instead of 127.0.0.1: the words before a command that runs in that network, and its address there. */
+  readonly network?: { readonly enter: readonly string[]; readonly host: string };
   /** More lines of main.cf. */
   readonly settings?: Readonly<Record<string, string>>;
 }
@@ -51,11 +53,13 @@ export async function startPostfix(options: PostfixOptions = {}): Promise<Postfi
   if (!isRoot()) throw new Error('Postfix starts only as root');
   const folder = await mkdtemp(join(tmpdir(), 'postern-postfix-'));
   const port = options.port ?? (await freePort());
+  const { enter, host } = options.network ?? { enter: [], host: '127.0.0.1' };
   const policy = options.judge === undefined ? undefined : await startPolicy(options.judge);
   const box = join(folder, 'mail/box');
   const logFile = join(folder, 'mail.log');
-  await layOut(folder, mainConfig({ folder, options, policy }), masterConfig(port));
-  const master = await startChild(`${DAEMONS}/master`, ['-c', join(folder, 'etc'), '-s']);
+  await layOut(folder, mainConfig({ folder, options, policy }), masterConfig(`${host}:${port}`));
+  const [command = '', ...args] = [...enter, `${DAEMONS}/master`, '-c', join(folder, 'etc'), '-s'];
+  const master = await startChild(command, args);
   try {
     await untilReady(master, async () => (await log()).includes('daemon started'));
   } catch (error) {
@@ -144,7 +148,7 @@ function mainConfig({ folder, options, policy }: Parts): string {
     myhostname: 'mx.postfix.test',
     mydestination: '',
     mynetworks: '127.0.0.0/8',
-    inet_interfaces: '127.0.0.1',
+    inet_interfaces: options.network?.host ?? '127.0.0.1',
     inet_protocols: 'ipv4',
     alias_maps: '',
     alias_database: '',
@@ -188,9 +192,9 @@ function mainConfig({ folder, options, policy }: Parts): string {
 }
 
 /** The services of Debian's master.cf that this instance needs, none in a chroot, without pickup: mail comes by SMTP alone. */
-function masterConfig(port: number): string {
+function masterConfig(address: string): string {
   return [
-    `127.0.0.1:${port} inet n - n - - smtpd`,
+    `${address} inet n - n - - smtpd`,
     'cleanup   unix  n - n - 0 cleanup',
     'qmgr      unix  n - n 300 1 qmgr',
     'tlsmgr    unix  - - n 1000? 1 tlsmgr',
