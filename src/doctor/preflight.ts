@@ -10,6 +10,7 @@ import { httpPlaces } from '../config/schema-server.ts';
 import type { ServerConfig } from '../config/schema.ts';
 import { checkDkim } from '../dns/check-dkim.ts';
 import { isPublicAddress, reverseName } from '../dns/networks.ts';
+import { reportConsent } from '../dns/records.ts';
 import { recordsOf, silenceOf, type Answer, type Resolver } from '../dns/resolver.ts';
 import { adviseSpf } from '../dns/spf.ts';
 import type { Clock } from '../lib/clock.ts';
@@ -170,7 +171,7 @@ function firstWords(host: string, port: number): Promise<string> {
 
 /** A record of the server's own name, as `domainRecords` has those of a domain. */
 export interface HostRecord {
-  readonly purpose: 'address' | 'reverse' | 'spf' | 'dkim';
+  readonly purpose: 'address' | 'reverse' | 'spf' | 'dkim' | 'reports';
   readonly type: 'A' | 'AAAA' | 'PTR' | 'TXT';
   readonly name: string;
   readonly value: string;
@@ -189,6 +190,8 @@ export async function checkHostRecords(
   const { hostname } = config.server;
   const hostAddresses = await resolver.addresses(hostname);
   const texts = await resolver.txt(hostname);
+  const consent = reportConsent(hostname);
+  const consents = await resolver.txt(consent.name.replace('*', 'any'));
   const spf = await adviseSpf(hostname, recordsOf(texts), { resolver, hostname, hostAddresses, publicIps: addresses });
   return [
     ...addresses.map((ip): HostRecord => {
@@ -232,6 +235,7 @@ export async function checkHostRecords(
         value: key.value,
       })),
     )),
+    { purpose: 'reports', required: false, ...consent, type: 'TXT', ...standing(consent.value, recordsOf(consents), consents) },
   ];
 }
 

@@ -156,12 +156,14 @@ test('the records of the host, and what DNS has of them', async () => {
     ['reverse', 'PTR', expect.stringMatching(/^1\.0\.0\..*\.ip6\.arpa$/), `${HOST}.`, 'missing'],
     ['spf', 'TXT', HOST, 'v=spf1 a -all', 'missing'],
     ['dkim', 'TXT', key.name, key.value, 'missing'],
+    ['reports', 'TXT', `*._report._dmarc.${HOST}`, 'v=DMARC1;', 'missing'],
   ]);
   const zone: ZoneRecord[] = [
     A,
     { ...REVERSE, value: 'static-8.provider.test' },
     { name: HOST, type: 'TXT', value: 'v=spf1 a -all' },
     { ...key, type: 'TXT' },
+    { name: `any._report._dmarc.${HOST}`, type: 'TXT', value: 'v=DMARC1;' },
   ];
   const after = await checkHostRecords(await partsOf({ zone }), ['8.8.8.8'], [key]);
   expect(after.map(({ purpose, status, found }) => [purpose, status, found])).toEqual([
@@ -169,5 +171,6 @@ test('the records of the host, and what DNS has of them', async () => {
     ['reverse', 'wrong', ['static-8.provider.test']],
     ['spf', 'ok', ['v=spf1 a -all']],
     ['dkim', 'ok', [key.value]],
+    ['reports', 'ok', ['v=DMARC1;']],
   ]);
 });

@@ -65,6 +65,7 @@ function steady(output: string): string {
     .replaceAll(/[\d.]+ GiB of [\d.]+ GiB/g, '38.2 GiB of 40.0 GiB')
     .replaceAll(/\b(sub|req)_\w{20,}/g, '$1_01kdvdna0028mnj6x335mx9699')
     .replaceAll(/^\(Reading database .*\n?/gm, '')
+    .replaceAll(/\n{3,}/g, '\n\n')
     .replaceAll(/^\d+ upgraded.*\n?|^debconf: .*\n?/gm, '')
     .replaceAll(/(?<=with [GU]ID )\d+/g, '997')
     .replaceAll(/due work for \d+ s/g, 'due work for 0 s')
