@@ -119,7 +119,11 @@ export async function startDelivery(parts: DeliveryParts): Promise<Delivery> {
     random,
     ownAddresses: (ip) => config().server.public_ips.includes(ip),
     mtaSts: openMtaSts({
-      ...{ store, clock, log, resolver, config },
+      store,
+      clock,
+      log,
+      resolver,
+      config,
       onFailure: ({ domain, ...failure }) => {
         const policy = { type: 'sts', strings: [], domain, hosts: [] } as const;
         countTls({ domain, policy, host: null, address: null, local: null, ...failure });

@@ -7,6 +7,7 @@ import { gunzipSync } from 'node:zlib';
 import { simpleParser } from 'mailparser';
 import { expect, onTestFinished, test } from 'vitest';
 import { z } from 'zod';
+import { readAggregateReport } from '../../src/mail/aggregate-report.ts';
 import { selfSignedCertificate } from '../../src/lib/x509.ts';
 import { saveMtaStsPolicy } from '../../src/store/mta-sts-policies.ts';
 import { movedClock, type MovedClock } from '../harness/clock.ts';
@@ -130,6 +131,17 @@ test.each<['testing' | 'enforce', 'delivered' | 'deferred', readonly string[]]>(
       },
     ],
   });
+});
+
+test('what reads the reports of others reads ours', async () => {
+  const world = await start('mailto:tls-reports@inbox.test', 'testing');
+  await send(world, 'delivered');
+  await nextDay(world);
+  await world.caught(2);
+  const mail = world.mx.mails.list().find(({ to }) => to.includes('tls-reports@inbox.test'));
+  if (mail === undefined) throw new Error('there is no report');
+  const row = { domain: 'inbox.test', policy: 'sts', result: 'certificate-not-trusted', mx: 'mx.inbox.test', count: 1 };
+  expect(await readAggregateReport(await world.mx.mails.source(mail))).toMatchObject({ kind: 'tls', rows: [row] });
 });
 
 test('a domain hears of a policy that nobody can fetch', async () => {
