@@ -4,6 +4,7 @@
  *
  * Its exit codes are those of `EXIT`.
  */
+import { flushCompileCache } from 'node:module';
 import { CommanderError } from 'commander';
 import { createProgram } from './cli/program.ts';
 import { EXIT, endText, exitCodeOf } from './cli/run.ts';
@@ -51,6 +52,8 @@ async function run(argv: readonly string[]): Promise<number> {
         await serve(async () => {
           const running = await startService(() => startDaemon(configFile), process.env);
           compactHeap();
+          // Node itself writes it at the end, which a crash or a kill takes away: the next start should not compile again.
+          flushCompileCache();
           return running;
         });
       },

@@ -28,7 +28,7 @@ import type { Snapshot } from '../config/snapshot.ts';
 import type { ServerConfig } from '../config/schema.ts';
 import { createConfigSource, type Reload } from '../config/source.ts';
 import { projectStore, readServer } from './configuration.ts';
-import { openDelivery } from './delivery-remote.ts';
+import { loadDeliveryThread, openDelivery } from './delivery-remote.ts';
 import { loopbackSmtp, openMtaSts, openWebhookHttp } from './delivery.ts';
 import { openDirectory, openSmtp } from './smtp.ts';
 import { createHttpDoor, createPolicyFetch, type HttpDoor } from '../dns/guarded-fetch.ts';
@@ -162,6 +162,8 @@ async function start(
   if (parts.store === undefined) ending.push(() => opened.close());
   let databaseErrors = 0;
   const store = watchFailures(opened, () => databaseErrors++);
+  const loading = loadDeliveryThread({ store, server, parts });
+  ending.push(async () => void (await loading?.thread.terminate()));
   await saveOperator(store, server.server.operator, clock.now());
   const machine = machineName();
   const projects = projectStore({ store, clock, machine });
@@ -209,7 +211,7 @@ async function start(
   ending.push(() => authenticator.saveUses());
   const revisionOf = createRevisions({ store, secrets: reading.secrets, reader });
 
-  const delivery = await openDelivery({ ...core, server, env, parts });
+  const delivery = await openDelivery({ ...core, server, env, parts }, loading);
   ending.push(() => delivery.stop(GRACE_MS));
   const peers = joinCluster({ ...core, hear });
   ending.push(() => peers.close());

@@ -1,7 +1,8 @@
 /** Delivery as the daemon sees it: in a thread of its own, or in this one where a test holds the clock or the name servers. */
 import { once } from 'node:events';
-import { MessageChannel, Worker as Thread } from 'node:worker_threads';
+import { MessageChannel, Worker as Thread, type MessagePort } from 'node:worker_threads';
 import { TurnBatch } from '../lib/batch.ts';
+import type { Clock } from '../lib/clock.ts';
 import { createDeliveryMetrics } from './delivery-metrics.ts';
 import { startDelivery, type Delivery, type DeliveryParts, type FromDelivery, type ToDelivery } from './delivery.ts';
 
@@ -13,8 +14,38 @@ export interface OpenDelivery extends Omit<DeliveryParts, 'random' | 'metrics'> 
   readonly parts: Partial<Pick<DeliveryParts, 'clock' | 'resolver' | 'random' | 'pool'>>;
 }
 
-/** Starts it where this daemon has the role: in a thread of its own, or in this one where a test holds the clock or the name servers. */
-export async function openDelivery({ parts, ...here }: OpenDelivery): Promise<Delivery> {
+/** The delivery thread, which loads its code and then waits to be started. */
+export interface LoadingThread {
+  readonly thread: Thread;
+  readonly port: MessagePort;
+}
+
+/** Begins to load it, where this daemon delivers in a thread of its own: that takes as long as the rest of a start. */
+export function loadDeliveryThread({
+  store,
+  server,
+  parts,
+}: Pick<OpenDelivery, 'store' | 'server' | 'parts'>): LoadingThread | undefined {
+  const isHere = parts.clock !== undefined || parts.resolver !== undefined;
+  if (isHere || !server.server.roles.includes('delivery')) return undefined;
+  const { port1, port2 } = new MessageChannel();
+  const handle = store.share();
+  const thread = new Thread(new URL('./delivery-thread.ts', import.meta.url), {
+    workerData: { port: port2, handle, server },
+    transferList: handle.dialect === 'sqlite' ? [port2, handle.port] : [port2],
+    name: 'delivery',
+  });
+  thread.once('error', (error) => {
+    throw error;
+  });
+  return { thread, port: port1 };
+}
+
+/** Starts it where this daemon has the role: in the thread, or in this one where a test holds the clock or the name servers. */
+export async function openDelivery(
+  { parts, ...here }: OpenDelivery,
+  loading: LoadingThread | undefined,
+): Promise<Delivery> {
   if (!here.server.server.roles.includes('delivery')) {
     return {
       wake() {},
@@ -26,37 +57,24 @@ export async function openDelivery({ parts, ...here }: OpenDelivery): Promise<De
       stop: () => Promise.resolve(),
     };
   }
-  if (parts.clock === undefined && parts.resolver === undefined) return startDeliveryThread(here);
+  if (loading !== undefined) return startDeliveryThread(loading, here.clock);
   const metrics = createDeliveryMetrics();
   return startDelivery({ ...here, random: parts.random ?? Math.random, pool: parts.pool, metrics });
 }
 
-/** Starts the delivery thread. Where it ends by itself the process does, too: systemd starts it again, the queue goes on. */
-async function startDeliveryThread({
-  store,
-  server,
-  clock,
-}: Pick<OpenDelivery, 'store' | 'server' | 'clock'>): Promise<Delivery> {
-  const { port1, port2 } = new MessageChannel();
-  const handle = store.share();
-  const thread = new Thread(new URL('./delivery-thread.ts', import.meta.url), {
-    workerData: { port: port2, handle, server },
-    transferList: handle.dialect === 'sqlite' ? [port2, handle.port] : [port2],
-    name: 'delivery',
-  });
-  thread.once('error', (error) => {
-    throw error;
-  });
+/** Starts delivery in the thread. Where it ends by itself the process does, too: systemd starts it again, the queue goes on. */
+async function startDeliveryThread({ thread, port }: LoadingThread, clock: Clock): Promise<Delivery> {
   let state: FromDelivery = { problem: undefined, isStuck: false, metrics: [] };
-  await once(port1, 'message');
+  tell({ kind: 'start' });
+  await once(port, 'message');
   let heardAt = clock.monotonic();
-  port1.on('message', (message: FromDelivery) => {
+  port.on('message', (message: FromDelivery) => {
     heardAt = clock.monotonic();
     state = message;
   });
 
   function tell(message: ToDelivery): void {
-    port1.postMessage(message);
+    port.postMessage(message);
   }
 
   // One wake for all that is accepted in one turn: at each, the thread looks through the whole queue.
@@ -77,7 +95,7 @@ async function startDeliveryThread({
       const ended = once(thread, 'exit');
       tell({ kind: 'stop', graceMs });
       await ended;
-      port1.close();
+      port.close();
     },
   };
 }

@@ -1,4 +1,5 @@
 /** The delivery thread: the delivering half of the daemon on a store connection of its own. */
+import { once } from 'node:events';
 import { workerData, type MessagePort } from 'node:worker_threads';
 import type { ServerConfig } from '../config/schema.ts';
 import { startDelivery, BEAT_MS, type FromDelivery, type ToDelivery } from './delivery.ts';
@@ -29,23 +30,28 @@ const parts = {
   env: process.env,
   metrics,
 };
+// Not before the main thread has read its configuration and has the keys that mail is signed with.
+await once(port, 'message');
 const delivery = await startDelivery(parts);
 
 port.on('message', (message: ToDelivery) => {
   switch (message.kind) {
+    case 'start':
+      return undefined;
     case 'wake':
       return delivery.wake();
     case 'configure':
       return delivery.configure(message.server);
     case 'listening':
-      return delivery.setListening(message.listening);
+      delivery.setListening(message.listening);
+      // The start is over, and nobody waits for it any more.
+      return compactHeap();
     case 'stop':
       void stop(message.graceMs);
   }
 });
 const stopping = new AbortController();
 void beat();
-compactHeap();
 
 async function beat(): Promise<void> {
   while (!stopping.signal.aborted) {

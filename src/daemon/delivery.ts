@@ -263,6 +263,8 @@ async function createSource(
 // What the main thread and the delivery thread say to each other.
 
 export type ToDelivery =
+  /** Goes first. */
+  | { readonly kind: 'start' }
   | { readonly kind: 'wake' }
   | { readonly kind: 'configure'; readonly server: ServerConfig }
   | { readonly kind: 'listening'; readonly listening: Listening }

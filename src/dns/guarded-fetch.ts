@@ -6,7 +6,6 @@
  * others speaks something else. Redirects are not followed; time and size are bounded.
  */
 import { isIP, type LookupFunction } from 'node:net';
-import { Client, buildConnector } from 'undici';
 import { messageOf } from '../lib/errors.ts';
 import { isHostAddress, isPublicAddress } from './networks.ts';
 import type { Resolver } from './resolver.ts';
@@ -104,6 +103,8 @@ export function createHttpDoor(options: HttpDoorOptions): HttpDoor {
 
   async function send(way: Extract<Way, { kind: 'open' }>, request: HttpRequest, signal: AbortSignal) {
     const { url, addresses } = way;
+    // Not before the first request of a thread: 4 MB of memory.
+    const { Client, buildConnector } = await import('undici');
     const connect = buildConnector({
       lookup: pinned(addresses),
       timeout: connectMs,

@@ -4,7 +4,6 @@
  * domains are read here, too.
  */
 import { createHash } from 'node:crypto';
-import { parsePolicy, validateMx } from 'mailauth/lib/mta-sts.js';
 import { messageOf } from '../lib/errors.ts';
 import { missing, ok, tagList, unanswered, wrong, type Finding } from './finding.ts';
 import type { Answer, Resolver } from './resolver.ts';
@@ -151,12 +150,14 @@ export function announcedId(texts: readonly string[]): string | undefined {
 }
 
 /** The policy in an answer, or why it is none for senders (§3.2, §3.3). */
-export function readPolicy(fetched: FetchedPolicy): MtaStsPolicy | string {
+export async function readPolicy(fetched: FetchedPolicy): Promise<MtaStsPolicy | string> {
   if (fetched.kind === 'failed') return fetched.reason;
   const { status, type, text } = fetched;
   if (status !== 200) return `it answers ${status}`;
   // A site where visitors may leave files of other types must not announce a policy.
   if (type !== 'text/plain') return `its type is ${type || 'not given'}, not text/plain`;
+  // Only where there is a policy: 5 MB of memory.
+  const { parsePolicy } = await import('mailauth/lib/mta-sts.js');
   try {
     const { mode, mx = [], maxAge = 0 } = parsePolicy(text, { strict: true });
     return mx.length > MAX_HOSTS ? `it names more than ${MAX_HOSTS} mail hosts` : { mode, mx, maxAge };
@@ -165,7 +166,10 @@ export function readPolicy(fetched: FetchedPolicy): MtaStsPolicy | string {
   }
 }
 
-/** Whether the policy names this mail host (§4.1). */
+/** Whether the policy names this mail host (§4.1); a `*` stands for one label. */
 export function namesHost(policy: Pick<MtaStsPolicy, 'mode' | 'mx'>, host: string): boolean {
-  return validateMx(host, policy).valid;
+  if (policy.mode === 'none') return true;
+  const name = host.toLowerCase().replace(/\.$/, '');
+  const wildcard = name.replace(/^[^.]+/, '*');
+  return policy.mx.some((pattern) => [name, wildcard].includes(pattern.toLowerCase().replace(/\.$/, '')));
 }

@@ -40,5 +40,4 @@ declare module 'mailauth/lib/mta-sts.js' {
   }
   /** Throws where the text is no policy. */
   export function parsePolicy(file: string, options: { strict: boolean }): Policy;
-  export function validateMx(mx: string, policy: Policy): { readonly valid: boolean };
 }

@@ -103,7 +103,7 @@ export class MtaSts {
 
   async #fetchAndKeep(domain: string, id: string): Promise<MtaStsPolicyRow | undefined> {
     const { store, clock, log, fetchPolicy } = this.#options;
-    const policy = readPolicy(await fetchPolicy(policyUrl(domain)));
+    const policy = await readPolicy(await fetchPolicy(policyUrl(domain)));
     if (typeof policy === 'string') {
       this.#failed.set(domain, { id, until: clock.monotonic() + RETRY_MS });
       log.info('mta_sts.not_fetched', { domain, id, reason: policy });

@@ -1,6 +1,6 @@
 /** The program among its signals, its files and its disk: what an operator and systemd do to it, and what must not come of that. */
 import { once } from 'node:events';
-import { existsSync } from 'node:fs';
+import { existsSync, readdirSync } from 'node:fs';
 import { readdir, readFile, rm, writeFile } from 'node:fs/promises';
 import { request, type IncomingMessage } from 'node:http';
 import { join } from 'node:path';
@@ -10,6 +10,7 @@ import { codeOf } from '../../src/lib/errors.ts';
 import { openAppliance, PROJECT, type Appliance, type Run } from '../harness/binary.ts';
 import { startCatcher, type Catcher } from '../harness/catcher.ts';
 import { answers, until } from '../harness/child.ts';
+import { temporaryFolder } from '../harness/store.ts';
 import { sendMany, startLoad, type Tally } from '../harness/load.ts';
 
 const CONNECTIONS = 8;
@@ -44,6 +45,15 @@ test('SIGTERM under load: what was accepted is kept, and it ends well within ten
   expect([...load.refused.values()]).toEqual([]);
   await appliance.start();
   await expectOnce({ appliance, catcher }, load);
+});
+
+test('what it has compiled is kept for the next start, even if it is killed', async () => {
+  const folder = join(await temporaryFolder(), 'cache');
+  const appliance = await openAppliance({ deliverTo: 9, env: { NODE_COMPILE_CACHE: folder } });
+  const run = await appliance.start();
+  await until('it is written', () => existsSync(folder) && readdirSync(folder, { recursive: true }).length > 100);
+  await run.end('SIGKILL');
+  expect(readdirSync(folder, { recursive: true }).length).toBeGreaterThan(100);
 });
 
 test('a second SIGTERM ends it at once, in the middle of a delivery, and the mail is delivered later', async () => {
