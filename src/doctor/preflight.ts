@@ -235,7 +235,13 @@ export async function checkHostRecords(
         value: key.value,
       })),
     )),
-    { purpose: 'reports', required: false, ...consent, type: 'TXT', ...standing(consent.value, recordsOf(consents), consents) },
+    {
+      purpose: 'reports',
+      required: false,
+      ...consent,
+      type: 'TXT',
+      ...standing(consent.value, recordsOf(consents), consents),
+    },
   ];
 }
 
