@@ -108,7 +108,7 @@ async function connectCable(folder: string, machine: DebianMachine): Promise<str
 }
 
 function ip(enter: readonly string[], words: string): void {
-  const [command, ...args] = [...enter, 'ip', ...words.split(' ')];
+  const [command = '', ...args] = [...enter, 'ip', ...words.split(' ')];
   execFileSync(command, args, { stdio: ['ignore', 'ignore', 'inherit'] });
 }
 
