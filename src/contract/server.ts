@@ -2,7 +2,7 @@
 import { z } from 'zod';
 import { parseDomain } from '../lib/addresses.ts';
 import { route } from './route.ts';
-import { parsed } from './values.ts';
+import { optionalTime, parsed, time } from './values.ts';
 
 const MAX_BLOCK_LISTS = 20;
 
@@ -46,6 +46,63 @@ export const backups = {
     ...BACKUP,
     summary: 'Cancels the backup and removes its copy.',
     answer: backup,
+  }),
+};
+
+const seconds = z.number();
+const latency = z
+  .object({
+    buckets: z.array(
+      z.object({ le: seconds.nullable().describe('Upper bound in seconds; null: none.'), count: z.int() }),
+    ),
+    count: z.int(),
+  })
+  .describe('A histogram since the start of the process. Buckets are cumulative.');
+
+export const status = {
+  show: route('GET /admin/status', {
+    ...ADMIN,
+    summary: 'Shows what the server does now: queue, counters, latencies, the worst destinations and problems.',
+    description:
+      'Cheap enough to be asked every second; `postern top` does. Counters and latencies are of this daemon.',
+    answer: z.object({
+      hostname: z.string(),
+      version: z.string(),
+      now: time,
+      started_at: time,
+      memory: z.int().describe('Resident memory, bytes.'),
+      cpu_seconds: z.number().describe('CPU time of all threads.'),
+      queue: z.object({
+        queued: z.int(),
+        sending: z.int(),
+        deferred: z.int(),
+        oldest_due_seconds: seconds.describe('Age of the oldest due delivery; what is held or paused does not count.'),
+        paused: z.int().describe('Destinations that wait for their next try.'),
+        held: z.int().describe('Destinations that the operator holds.'),
+      }),
+      accepted_last_minute: z.int().describe('Deliveries of mail that were queued.'),
+      deliveries: z
+        .object({ delivered: z.int(), deferred: z.int(), bounced: z.int(), expired: z.int() })
+        .describe('Ends of delivery attempts since the start of the process.'),
+      latencies: z.object({
+        form: latency.describe('HTTP requests to forms.'),
+        smtp: latency.describe('Outbound SMTP transactions.'),
+        delivery: latency.describe('From acceptance to delivery.'),
+      }),
+      destinations: z
+        .array(
+          z.object({
+            destination: z.string().describe('A domain, or a webhook (`whk_…`).'),
+            waiting: z.int().describe('500: or more.'),
+            held: z.boolean(),
+            failures: z.int().describe('Connection failures in a row.'),
+            paused_until: optionalTime,
+            reason: z.string().nullable().describe('The last failure, or the last reply.'),
+          }),
+        )
+        .describe('At most 20 of those for which mail waits: first those that fail, then those that are held.'),
+      problems: z.array(z.string()).describe('What somebody has to look at; `postern doctor` says more.'),
+    }),
   }),
 };
 

@@ -78,6 +78,7 @@ import { checkTemplates } from '../templates/engine.ts';
 import { version } from '../lib/version.ts';
 import { createWebhooks } from '../events/webhooks.ts';
 import { createMetrics, type Figure } from '../http/metrics.ts';
+import { createStatus } from '../http/status.ts';
 import { keepCertificate, readCertificate, type CertificateKeeper } from '../lib/certificate.ts';
 import { keepAcmeCertificates, type AcmeCertificateParts, type AcmeCertificates } from '../domains/certificates.ts';
 import { tlsModeOf } from '../config/schema-server.ts';
@@ -326,6 +327,7 @@ async function start(
     ...shared,
     metrics,
     forwarded,
+    status: createStatus({ ...core, freeSpace, metrics, version: version(), queueProblem: delivery.problem }),
     checkConfig: source.check,
     reload,
     hostKeys,

@@ -53,6 +53,8 @@ export interface State {
   exchange: Exchange;
   /** The `Origin` that the answer is readable for, or nothing. */
   readableFor?: string;
+  /** As the metrics tell requests apart. */
+  handler?: 'form';
   /** What is answered, unless Koa's own means have done it; it is written once everything about the exchange is known. */
   answer?: Answer | undefined;
 }

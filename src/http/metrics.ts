@@ -49,6 +49,8 @@ export type SubmissionOutcome = (typeof OUTCOMES)[number];
 
 export interface Metrics {
   answer(): Promise<Answer>;
+  /** What is counted as it happens, here and in delivery. */
+  counted(): Promise<Reading>;
   /** Counts an answer of the public side or of the socket. */
   answered(answered: { readonly status: number; readonly ms: number; readonly handler: 'form' | 'other' }): void;
   submitted(outcome: SubmissionOutcome): void;
@@ -77,8 +79,11 @@ export function createMetrics(parts: MetricsParts): Metrics {
   const servers: Server[] = [];
 
   async function text(): Promise<string> {
-    const readings = [await read(), await lasting.getMetricsAsJSON(), (await parts.delivery?.()) ?? []];
-    return AggregatorRegistry.aggregate(readings).metrics();
+    return AggregatorRegistry.aggregate([await read(), await counted()]).metrics();
+  }
+
+  async function counted(): Promise<Reading> {
+    return [...(await lasting.getMetricsAsJSON()), ...((await parts.delivery?.()) ?? [])];
   }
 
   /** What is known as of now, and what is counted by one label or none. */
@@ -152,6 +157,7 @@ export function createMetrics(parts: MetricsParts): Metrics {
 
   return {
     answer: async () => ({ status: 200, type: 'text/plain; charset=utf-8', body: await text() }),
+    counted,
     answered({ status, ms, handler }) {
       const name = CLASSES[Math.floor(status / 100) - 1];
       if (name !== undefined) requests.count(name);

@@ -120,7 +120,7 @@ export function createHttpServer(options: HttpServerOptions): HttpServer {
       inProgress--;
       // A client that has hung up before has got none.
       if (!ctx.res.headersSent) return;
-      const handler = ctx.state.readableFor === undefined ? 'other' : 'form';
+      const { handler = 'other' } = ctx.state;
       metrics.answered({ status: ctx.res.statusCode, ms: clock.monotonic() - began, handler });
     });
     const exchange = await begin(ctx);
@@ -279,6 +279,7 @@ function forms(handle: (formRequest: FormRequest) => Promise<Answer>, parts: For
     const path = parseFormPath(exchange.path);
     if (path === undefined) return void (await next());
     const formRequest = await findFormRequest(exchange, path, parts);
+    ctx.state.handler = 'form';
     ctx.state.readableFor = readableFor(formRequest);
     async function answer(): Promise<void> {
       ctx.state.answer = await handle(formRequest);

@@ -1,7 +1,8 @@
 /** What the operator watches: how much waits, and for how long. Cheap enough to be asked every few seconds. */
 import { sql } from 'kysely';
 import { RELAY } from './destinations.ts';
-import { unsettled } from './deliveries.ts';
+import { firstId } from '../lib/ids.ts';
+import { unsettled, waiting } from './deliveries.ts';
 import { reader } from './statement.ts';
 import type { Store } from './store.ts';
 import type { DeliveryState, DomainStatus } from './tables.ts';
@@ -26,10 +27,11 @@ export interface Figures {
   readonly domains: readonly { readonly status: DomainStatus; readonly count: number }[];
 }
 
+// All in the index by state and id: the transport is told by the id.
 const deliveries = reader(
-  () => sql<Figures['deliveries'][number]>`
-    select state, case when webhook is null then 'smtp' else 'http' end as transport, count(*) as count
-    from deliveries where ${unsettled} group by state, case when webhook is null then 'smtp' else 'http' end`,
+  () => sql<{ state: DeliveryState; count: number; http: number }>`
+    select state, count(*) as count, count(case when substr(id, 1, 4) = 'whd_' then 1 end) as http
+    from deliveries where ${unsettled} group by state`,
 );
 const domains = reader(
   () => sql<Figures['domains'][number]>`
@@ -50,10 +52,63 @@ const others = reader(
     (select count(*) from destinations where name = ${sql.lit(RELAY)} and failures > 0) as "relayFailing"`,
 );
 
+export interface WorstDestination {
+  readonly destination: string;
+  /** At most `MAX_COUNTED`. */
+  readonly waiting: number;
+  /** 0 or 1 */
+  readonly held: number;
+  readonly failures: number;
+  readonly paused_until: number | null;
+  readonly last_error: string | null;
+  /** Of one of its deliveries. */
+  readonly last_reply: string | null;
+}
+
+/** More than these are not counted: each costs a look at its row. */
+export const MAX_COUNTED = 500;
+
+const worst = reader(
+  (limit: number) => sql<WorstDestination>`
+    select worst.name as destination, held, failures, paused_until, last_error,
+      (select count(*) from (select 1 as one from deliveries where destination = worst.name and ${waiting}
+        limit ${sql.lit(MAX_COUNTED)}) as counted) as waiting,
+      (select last_reply from deliveries where destination = worst.name and ${waiting}
+        order by next_attempt_at desc limit 1) as last_reply
+    from (select * from destinations where (next_due_at is not null or held = 1) and name <> ${sql.lit(RELAY)}
+      order by failures desc, held desc, next_due_at limit ${limit}) as worst
+    order by failures desc, held desc, waiting desc, worst.name`,
+);
+const queuedSince = reader(
+  (first: string) =>
+    sql<{ count: number }>`select count(*) as count from deliveries where id >= ${first} and id < 'dlv_~'`,
+);
+
+/** Destinations for which something waits: those that fail come first, then those that are held, then those due longest. */
+export function worstDestinations(store: Store, limit: number): Promise<WorstDestination[]> {
+  return worst(store, limit);
+}
+
+/** How many deliveries of mail have been queued since `at`, whatever has become of them. */
+export async function countQueuedSince(store: Store, at: number): Promise<number> {
+  return (await queuedSince(store, firstId('dlv', at)))[0]?.count ?? 0;
+}
+
 /** Reads them all. */
 export async function readFigures(store: Store, now: number): Promise<Figures> {
   const [byState, byStatus, [other]] = await Promise.all([deliveries(store), domains(store), others(store, now)]);
   const { due = null, paused = 0, held = 0, relayFailing = 0 } = other ?? {};
   const dueSince = relayFailing === 0 && due !== null && due <= now ? due : null;
-  return { deliveries: byState, dueSince, paused, held, relayFailing, domains: byStatus };
+  const byTransport = byState.flatMap(({ state, count, http }) => [
+    { state, transport: 'smtp' as const, count: count - http },
+    { state, transport: 'http' as const, count: http },
+  ]);
+  return {
+    deliveries: byTransport.filter(({ count }) => count > 0),
+    dueSince,
+    paused,
+    held,
+    relayFailing,
+    domains: byStatus,
+  };
 }

@@ -30,6 +30,7 @@ import { acceptSubmission } from '../../src/forms/accept.ts';
 import { createFileStore } from '../../src/forms/files.ts';
 import { createChallenges } from '../../src/forms/challenges.ts';
 import { createSpamProtection } from '../../src/forms/spam/protection.ts';
+import { createStatus } from '../../src/http/status.ts';
 import { createMetrics } from '../../src/http/metrics.ts';
 import { watchForwarded } from '../../src/http/forwarded.ts';
 import { createHttpServer, type HttpServerOptions } from '../../src/http/server.ts';
@@ -184,6 +185,15 @@ export async function startHttp(given: TestHttpOptions = {}): Promise<TestHttp> 
       rotateKeys: (name) => Promise.resolve(reportOf(name, states[name])),
       move: (name) => Promise.resolve(reportOf(name, states[name])),
     },
+    status: createStatus({
+      store,
+      clock,
+      metrics,
+      version: '0.0.0',
+      snapshot: () => snapshot,
+      freeSpace: { below: () => false },
+      queueProblem: () => undefined,
+    }),
     reload: () => Promise.resolve({ kind: 'unchanged' }),
     checkConfig: () => Promise.resolve({ file: '', projects: 1, errors: [], warnings: [] }),
     backups: await openBackups({ path: undefined, clock, log: silentLog, reserve: () => 0 }),

@@ -13,8 +13,8 @@ export interface Seen {
 }
 
 export interface Typing extends CommandSettings {
-  /** In turn: what has to be seen, and the keys that are pressed then. */
-  readonly keys?: readonly (readonly [seen: string, keys: string])[];
+  /** In turn: what has to be seen, and the keys that are pressed then, or what is done. */
+  readonly keys?: readonly (readonly [seen: string, keys: string | (() => void)])[];
 }
 
 /** Runs `postern ARGS…` in a terminal of 100 columns. */
@@ -39,7 +39,8 @@ export async function typeIn(program: readonly string[], { folder, env = {}, key
     for (let [next] = left; next !== undefined && raw.includes(next[0], read); [next] = left) {
       read = raw.length;
       left.shift();
-      child.stdin.write(next[1]);
+      if (typeof next[1] === 'string') child.stdin.write(next[1]);
+      else next[1]();
     }
   });
   const code = await new Promise<number | null>((resolve, reject) => {

@@ -9,7 +9,7 @@ import type { ConfigSource, Reload } from '../../config/source.ts';
 import type { ErrorCode } from '../../contract/errors.ts';
 import type { mailLog } from '../../contract/queue.ts';
 import type { Access, ParameterOf, Route as ContractRoute } from '../../contract/route.ts';
-import type { doctor } from '../../contract/server.ts';
+import type { doctor, status } from '../../contract/server.ts';
 import type { Domains } from '../../domains/domains.ts';
 import type { ReceivedReports } from '../../domains/received-reports.ts';
 import type { HostKeys } from '../../domains/rotation.ts';
@@ -50,6 +50,8 @@ export interface Services extends PushParts, ReleaseParts, TransactionalParts {
   }) => Promise<DataOf<typeof doctor.check>>;
   /** Checks the configuration files as they are on disk. */
   readonly checkConfig: ConfigSource['check'];
+  /** What the server does now. */
+  readonly status: () => Promise<DataOf<typeof status.show>>;
   /** Reads the configuration again. */
   readonly reload: () => Promise<Reload>;
   readonly snapshot: () => Snapshot;

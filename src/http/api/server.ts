@@ -59,14 +59,15 @@ function mib(bytes: number): string {
   return `${Math.ceil(bytes / 1024 ** 2)} MiB`;
 }
 
-/** `/admin/doctor`, `/admin/config/…` */
-export function checksRoutes({ doctor, checkConfig, reload, snapshot }: Services): Route[] {
+/** `/admin/doctor`, `/admin/status`, `/admin/config/…` */
+export function checksRoutes({ doctor, status, checkConfig, reload, snapshot }: Services): Route[] {
   return [
     ...implement(contract.doctor, {
       async check({ query: { dnsbl, port25 } }) {
         return json(await doctor({ dnsbl: dnsbl.filter((name) => name !== undefined), port25 }));
       },
     }),
+    ...implement(contract.status, { show: async () => json(await status()) }),
     ...implement(contract.configCheck, {
       check: async () => json(await checkConfig()),
       async reload() {
