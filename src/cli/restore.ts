@@ -7,7 +7,7 @@ import { chmod, chown, link, mkdir, open, readFile, rename, rm, stat, writeFile 
 import { basename, dirname, join, resolve } from 'node:path';
 import { pipeline } from 'node:stream/promises';
 import { findServerFile } from '../config/files.ts';
-import { codeOf, messageOf, PassingError } from '../lib/errors.ts';
+import { codeOf, messageOf, PassingError, UserError } from '../lib/errors.ts';
 import { systemClock } from '../lib/clock.ts';
 import type { Restore } from '../store/restore.ts';
 import {
@@ -99,6 +99,10 @@ async function restore(terminal: Terminal, input: string, flags: RestoreFlags): 
     await database.place(aside);
     for (const placed of changed) await put(placed, aside);
     report(terminal, { manifest, path: database.path, changed, kept, waiting }, flags);
+  } catch (error) {
+    if (error instanceof UserError) throw error;
+    // A full disk, a folder that this user may not write.
+    throw new CommandFailed(`Cannot restore ${file}: ${messageOf(error)}`, { cause: error });
   } finally {
     terminal.progress('');
     await database?.close();
@@ -207,7 +211,7 @@ function existing(paths: readonly string[]): CommandFailed {
 function exists(path: string): Promise<boolean> {
   return stat(path).then(
     () => true,
-    (error: unknown) => codeOf(error) !== 'ENOENT',
+    (error: unknown) => codeOf(error) !== 'ENOENT' && codeOf(error) !== 'ENOTDIR',
   );
 }
 

@@ -59,6 +59,7 @@ async function answerTo({ url }: TestWorld, key: string, path: string): Promise<
   const response = await fetch(url + path, { headers: { Authorization: `Bearer ${key}` } });
   const text = await response.text();
   expect([path, response.status, text]).toEqual([path, 200, expect.any(String)]);
+  if (response.headers.get('content-type')?.startsWith('application/json') !== true) return text;
   return JSON.parse(text.replaceAll(url, 'http://here.test'), (name, value: unknown) =>
     CHANGING.has(name) ? undefined : value,
   );
@@ -100,7 +101,8 @@ async function makeRelease(): Promise<{ sql: string; released: Released }> {
   await post('/email/send', { to: 'ana@held.test', subject: 'Held', ...text });
   await post('/suppressions', { address: 'never@inbox.test' });
   await post('/webhooks', { url: 'https://hooks.example.org/in', events: ['domain.failed'] });
-  const tenant = await post('/admin/tenants', { name: 'Shop', email: 'shop@inbox.test' });
+  await post('/admin/tenants', { name: 'Shop', email: 'shop@inbox.test' });
+  const instant = await post('/instant/forms', { name: 'Instant', email: 'owner@inbox.test' });
   const port = world.daemon.smtp[0]?.port ?? 0;
   const transport = nodemailer.createTransport({ host: '127.0.0.1', port, ignoreTLS: true });
   await transport.sendMail({ from: 'ann@sender.test', to: 'info@example.test', subject: 'Forwarded', ...text });
@@ -110,24 +112,29 @@ async function makeRelease(): Promise<{ sql: string; released: Released }> {
     .poll(async () => (await world.queue()).map(({ state }) => state).sort())
     .toEqual(['deferred', 'deferred', 'deferred', 'deferred', 'queued']);
 
-  const submissions = z.object({ submissions: z.array(identified) });
+  const submissions = z.object({ submissions: z.array(identified.extend({ files: z.array(identified) })) });
   const list = '/forms/example.test/contact/submissions';
   const [submission] = submissions.parse(await answerTo(world, key, list)).submissions;
   const paths = [
     '/projects',
     '/projects/site/config',
     '/domains',
+    '/domains/example.test',
+    '/admin/host-keys',
     '/forms',
     `/forms/${apiForm}`,
+    `/instant/forms/${instant}`,
     '/collections',
+    '/recipients',
     list,
     `/submissions/${submission?.id}`,
+    `/submissions/${submission?.id}/files/${submission?.files[0]?.id}`,
     `/email/${email}`,
+    `/email/${email}/source`,
     '/suppressions',
     '/webhooks',
     '/api-keys',
     '/admin/tenants',
-    ...(tenant === '' ? [] : [`/admin/tenants/${tenant}`]),
     '/admin/inbound',
     '/events?type=submission.accepted',
   ];

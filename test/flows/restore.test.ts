@@ -139,6 +139,17 @@ test('with --database-only the configuration stays as it is', async () => {
   expect(await readFile(saved.serverFile, 'utf8')).toBe(changed);
 });
 
+test('a place that cannot be written is told in words, and nothing is changed', async () => {
+  const saved = await savedServer();
+  const file = join(await temporaryFolder(), 'file');
+  await writeFile(file, '');
+  const changed = (await readFile(saved.serverFile, 'utf8')).replace(saved.database, join(file, 'postern.db'));
+  await writeFile(saved.serverFile, changed);
+  const { code, err } = await restore(saved, '--database-only');
+  expect([code, err]).toEqual([1, expect.stringMatching(/^Cannot restore \S+postern\.tar\.gz: (?:ENOTDIR|EEXIST)/)]);
+  expect(await readFile(saved.serverFile, 'utf8')).toBe(changed);
+});
+
 test('an encrypted backup needs its passphrase, and tells nothing without', async () => {
   const passphraseFile = join(await temporaryFolder(), 'passphrase');
   await writeFile(passphraseFile, `${PASSPHRASE}\n`);

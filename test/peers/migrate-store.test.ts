@@ -1,5 +1,6 @@
 /** `postern migrate-store` with a real PostgreSQL: there and back, through a kill in the middle, with keys and queue. */
 import { join } from 'node:path';
+import Database from 'better-sqlite3';
 import pg from 'pg';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { HOSTNAME, openAppliance, type Appliance } from '../harness/binary.ts';
@@ -80,6 +81,15 @@ test('killed in the middle it goes on where it was; then keys and queue are in P
   expect(await early.ended).toBe(78);
   expect(early.output()).toContain('another database is being copied into it: run postern migrate-store again');
   await appliance.configure({ database: { url: appliance.database } });
+  // What was copied and then changed is found.
+  const source = new Database(appliance.database.slice('sqlite:'.length));
+  source.exec('update config_revisions set created_at = created_at + 1');
+  expect(await migrate(appliance, url)).toMatchObject({
+    code: 78,
+    err: expect.stringContaining('The table config_revisions is not the same in both databases'),
+  });
+  source.exec('update config_revisions set created_at = created_at - 1');
+  source.close();
   const { code, out, err } = await migrate(appliance, url);
   expect([code, err]).toEqual([0, '']);
   expect(out).toMatch(
