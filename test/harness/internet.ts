@@ -81,7 +81,7 @@ update-ca-certificates`);
   return { mail, publish: nameServer.publish, run };
 
   async function run(script: string): Promise<string> {
-    const [command = '', ...args] = [...enter, '/bin/sh', '-c', script];
+    const [command, ...args] = [...enter, '/bin/sh', '-c', script];
     const env = { PATH: process.env['PATH'], CURL_CA_BUNDLE: roots };
     return (await promisify(execFile)(command, args, { env })).stdout;
   }
@@ -148,7 +148,7 @@ zone:
 
   async function serve(): Promise<Child> {
     await writeFile(join(place, 'root.zone'), records);
-    const [command = '', ...args] = [...enter, '/usr/sbin/nsd', '-d', '-c', join(place, 'nsd.conf')];
+    const [command, ...args] = [...enter, '/usr/sbin/nsd', '-d', '-c', join(place, 'nsd.conf')];
     const child = await startChild(command, args);
     await untilReady(child, () => child.output().includes('nsd started'));
     return child;
@@ -200,7 +200,7 @@ http {
 `;
   const file = join(folder, 'front.conf');
   await writeFile(file, config);
-  const [command = '', ...args] = [...enter, '/usr/sbin/nginx', '-c', file];
+  const [command, ...args] = [...enter, '/usr/sbin/nginx', '-c', file];
   const child = await startChild(command, args);
   onTestFinished(() => child.stop());
   await untilReady(child, () => answersAt(enter, `${addressOf('certificates')}/443`));
@@ -208,7 +208,7 @@ http {
 
 /** Whether anybody listens at `address/port` out there. */
 function answersAt(enter: readonly string[], place: string): boolean {
-  const [command = '', ...args] = [...enter, 'bash', '-c', `exec 3<>/dev/tcp/${place}`];
+  const [command, ...args] = [...enter, 'bash', '-c', `exec 3<>/dev/tcp/${place}`];
   try {
     execFileSync(command, args, { stdio: 'ignore' });
     return true;

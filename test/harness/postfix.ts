@@ -58,7 +58,7 @@ export async function startPostfix(options: PostfixOptions = {}): Promise<Postfi
   const box = join(folder, 'mail/box');
   const logFile = join(folder, 'mail.log');
   await layOut(folder, mainConfig({ folder, options, policy }), masterConfig(`${host}:${port}`));
-  const [command = '', ...args] = [...enter, `${DAEMONS}/master`, '-c', join(folder, 'etc'), '-s'];
+  const [command, ...args] = [...enter, `${DAEMONS}/master`, '-c', join(folder, 'etc'), '-s'];
   const master = await startChild(command, args);
   try {
     await untilReady(master, async () => (await log()).includes('daemon started'));
