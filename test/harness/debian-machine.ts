@@ -41,7 +41,11 @@ export async function bootDebian(folders: Readonly<Record<string, string>> = {})
     ...Object.entries(folders).map(([here, there]) => `--bind-ro=${here}:${there}`),
   ];
   const nspawn = await startChild('/usr/bin/systemd-nspawn', args);
-  onTestFinished(() => nspawn.stop('SIGKILL'));
+  onTestFinished(async () => {
+    // Killed itself, it would leave the machine running.
+    if (Number.isInteger(init())) process.kill(init(), 'SIGKILL');
+    await nspawn.stop();
+  });
   await untilReady(nspawn, async () => (await run('systemctl is-system-running')).output.startsWith('running'));
   return {
     pid: init(),
@@ -54,7 +58,8 @@ export async function bootDebian(folders: Readonly<Record<string, string>> = {})
   };
 
   function init(): number {
-    return Number.parseInt(readFileSync(`/proc/${nspawn.pid}/task/${nspawn.pid}/children`, 'utf8'), 10);
+    const children = `/proc/${nspawn.pid}/task/${nspawn.pid}/children`;
+    return existsSync(children) ? Number.parseInt(readFileSync(children, 'utf8'), 10) : Number.NaN;
   }
 
   function run(script: string): Promise<{ code: number; output: string }> {

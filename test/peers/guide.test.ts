@@ -98,7 +98,7 @@ yahoo.com. MX 10 mx.example.net.`),
     const isPost = command.startsWith('curl --header');
     const output = isPost ? await internet.run(real(command)) : await machine.succeed(`cd /root\n${real(command)}`);
     transcript.push(`$ ${command}\n${output.trimEnd()}`.trimEnd());
-    if (command.includes('postern setup')) await internet.publish(await machine.succeed('cat /root/dns.zone'));
+    if (command.includes('postern setup')) await internet.publish(await machine.succeed('cat /root/records.zone'));
   }
 
   const [mail] = await internet.mail.untilMessages(1);
@@ -106,7 +106,7 @@ yahoo.com. MX 10 mx.example.net.`),
   expect(mail?.recipient).toBe(real('you@example.net'));
   expect(source.toString()).toContain('Is this thing on?');
   expect(source.toString()).toMatch(new RegExp(`^DKIM-Signature: [^]*?\\bd=${real('example.com')};`, 'm'));
-  const zone = await machine.succeed('cat /root/dns.zone');
+  const zone = await machine.succeed('cat /root/records.zone');
   const keys = Array.from(zone.matchAll(/^(\S+_domainkey\S+)\. \d+ IN TXT (.*)$/gm), ([, name = '', value = '']) => ({
     name,
     value: value.replaceAll(/^"|" "|"$/g, ''),

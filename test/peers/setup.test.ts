@@ -30,7 +30,7 @@ test('it makes what is missing, keeps what an administrator changed, and says wh
   await machine.succeed('test ! -e /etc/postern');
   await machine.succeed('systemctl stop apache2.service');
 
-  const first = await setup(`${FLAGS} --domain example.com --zone /root/dns.zone`);
+  const first = await setup(`${FLAGS} --domain example.com --zone /root/records.zone`);
   expect(first.output).toMatch(/^Made 11 items\. postern\.service is running/m);
   expect(first.code).toBe(0);
   expect(await machine.succeed('systemctl is-active postern; systemctl is-enabled postern')).toBe('active\nenabled\n');
@@ -40,7 +40,7 @@ test('it makes what is missing, keeps what an administrator changed, and says wh
   expect(await machine.succeed('postern config check')).toBe(
     '/etc/postern/server.yml and 1 project: 0 errors, 0 warnings\n',
   );
-  const zone = await machine.succeed('cat /root/dns.zone');
+  const zone = await machine.succeed('cat /root/records.zone');
   expect(zone).toMatch(/^postern\._domainkey\.mail\.example\.net\. 3600 IN TXT "v=DKIM1; /m);
   expect(zone).toMatch(/^mail\.example\.net\. 3600 IN TXT "v=spf1 a -all"$/m);
   expect(zone).toMatch(/^_postern\.example\.com\. 3600 IN TXT "postern-verification=\w+"$/m);
