@@ -27,7 +27,7 @@ export function writeReports(reports: Reports, terminal: Terminal): void {
   const foreign = sources.filter((row) => !row.this_server && !hasPassed(row));
   if (foreign.length > 0)
     write(
-      `\nMail that failed is forged, or from a service that sends for you and is not set up for ${domain}: add it to\nSPF, or let it sign with DKIM.\n`,
+      `\nMail that failed is forged, or from a service that is not set up for\n${domain}: add the service to SPF, or let it sign with DKIM.\n`,
     );
   write(
     `\n${style('bold', `TLS connections to ${domain}`)}: ${shareText(tls.sessions, tls.sessions - tls.failures, 'succeeded')}\n`,
@@ -46,11 +46,12 @@ export function writeReports(reports: Reports, terminal: Terminal): void {
 
 const SOURCES: Columns<Source> = {
   SOURCE: ({ source, this_server: own }) => `${source === '' ? 'other' : source}${own ? ' (this server)' : ''}`,
-  MESSAGES: 'messages',
+  COUNT: 'messages',
   DMARC: (row) => (hasPassed(row) ? 'pass' : 'fail'),
-  DKIM: ({ dkim, dkim_domain: domain }) => resultText(dkim, domain),
-  SPF: ({ spf, spf_domain: domain }) => resultText(spf, domain),
   ACTION: ({ disposition }) => (disposition === 'none' ? 'accepted' : disposition),
+  DKIM: ({ dkim }) => RESULTS[dkim],
+  SPF: ({ spf }) => RESULTS[spf],
+  'OTHER DOMAIN': otherDomains,
 };
 
 const TLS: Columns<TlsResult> = {
@@ -70,28 +71,22 @@ function hasPassed({ dkim, spf }: Pick<Source, 'dkim' | 'spf'>): boolean {
   return dkim === 'aligned' || spf === 'aligned';
 }
 
-/** `pass`, `pass for mail.example.net` (which is none for DMARC), `fail`, `-`. */
-function resultText(result: Source['dkim'], domain: string): string {
-  switch (result) {
-    case 'aligned':
-      return 'pass';
-    case 'unaligned':
-      return domain === '' ? 'pass for another domain' : `pass for ${domain}`;
-    case 'failed':
-      return 'fail';
-    case 'none':
-      return '-';
-  }
+/** `other`: passed, but for another domain, which is nothing for DMARC. */
+const RESULTS = { aligned: 'pass', unaligned: 'other', failed: 'fail', none: '-' } as const;
+
+function otherDomains({ dkim, dkim_domain: signer, spf, spf_domain: sender }: Source): string {
+  const names = [...(dkim === 'unaligned' ? [signer] : []), ...(spf === 'unaligned' ? [sender] : [])];
+  return [...new Set(names)].join(' ') || '-';
 }
 
-/** `1,200 messages, 1,180 passed DMARC (98 %)` */
+/** `1180 of 1200 passed DMARC (98 %)` */
 function shareText(all: number, good: number, what: string): string {
   if (all === 0) return 'none reported';
   return `${good} of ${all} ${what} (${Math.floor((good / all) * 100)} %)`;
 }
 
 function nothing(domain: string, days: string): string {
-  return `No reports about ${domain}, ${days}. Receivers send them daily to the address in the DMARC and TLS reporting\nrecords: see postern domains setup ${domain}\n`;
+  return `No reports about ${domain}, ${days}.\nReceivers send them daily to the address in its DMARC record. To see it, run:\npostern domains setup ${domain}\n`;
 }
 
 function dayBefore(end: string): string {
