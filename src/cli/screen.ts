@@ -31,12 +31,12 @@ const USUAL = { columns: 80, rows: 24 };
 /** Takes the terminal; `input` and `output` are terminals. */
 export function openScreen(input: ReadStream, output: WriteStream): Screen {
   const waiting: string[] = [];
-  let wake: () => void = () => undefined;
+  let wake: AbortController | undefined;
   let open = true;
 
   function happened(what: string): void {
     waiting.push(what);
-    wake();
+    wake?.abort();
   }
   function onData(data: Buffer): void {
     // In raw mode these are keys, no signals: Ctrl-C, Ctrl-\, Ctrl-D.
@@ -82,9 +82,8 @@ export function openScreen(input: ReadStream, output: WriteStream): Screen {
     async next(ms) {
       const first = waiting.shift();
       if (first !== undefined) return first;
-      const over = new AbortController();
-      wake = () => over.abort();
-      await systemClock.sleep(ms, over.signal);
+      wake = new AbortController();
+      await systemClock.sleep(ms, wake.signal);
       return waiting.shift() ?? 'time';
     },
     happened,

@@ -164,7 +164,7 @@ function quantileText(buckets: Latency['buckets'], share: number): string {
 }
 
 /** `4 ms`, `1.2 s`, `3 min`, `5 h 12 min`, `2 d 3 h` */
-export function spanText(seconds: number): string {
+function spanText(seconds: number): string {
   if (seconds < 1) return `${Math.round(seconds * 1000)} ms`;
   if (seconds < 10) return `${seconds.toFixed(1)} s`;
   if (seconds < 60) return `${Math.round(seconds)} s`;

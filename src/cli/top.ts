@@ -65,7 +65,7 @@ interface Watched {
 /** Until a key or a signal ends it. Rejects where the daemon refuses to answer; one that is away is waited for. */
 async function watch({ client, terminal }: Api, screen: Screen, { samples, intervalMs }: Watched): Promise<void> {
   let paused = false;
-  let failure: unknown;
+  let failure: Error | undefined;
   let due = systemClock.monotonic() + intervalMs;
 
   async function refresh(): Promise<void> {
@@ -74,7 +74,7 @@ async function watch({ client, terminal }: Api, screen: Screen, { samples, inter
       keep(samples, await client.call({ route: routes.show }), intervalMs);
       failure = undefined;
     } catch (error) {
-      failure = error;
+      failure = error instanceof Error ? error : new Error(messageOf(error));
     }
     due = systemClock.monotonic() + intervalMs;
     screen.happened('answer');

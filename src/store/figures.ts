@@ -66,7 +66,7 @@ export interface WorstDestination {
 }
 
 /** More than these are not counted: each costs a look at its row. */
-export const MAX_COUNTED = 500;
+const MAX_COUNTED = 500;
 
 const worst = reader(
   (limit: number) => sql<WorstDestination>`
