@@ -147,7 +147,14 @@ interface Running {
 }
 
 /** What the preflight has shown, and what is shown of each record. */
-const SHOWN_BEFORE: ReadonlySet<string> = new Set(['host_name', 'reverse_dns', 'port_25', 'host_spf', 'host_dkim']);
+const SHOWN_BEFORE: ReadonlySet<string> = new Set([
+  'host_name',
+  'reverse_dns',
+  'port_25',
+  'host_spf',
+  'host_dkim',
+  'dmarc_reports',
+]);
 
 /** The daemon's own checks, the DNS records, and what to do next. */
 async function report({
