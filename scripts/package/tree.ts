@@ -86,19 +86,26 @@ const UNUSED_FILES =
  */
 const UNUSED_PARTS = [
   '@opentelemetry/api/dist/**/*.mjs',
+  '@peculiar/*/build/es2015',
   'altcha-lib/dist/cjs',
   'better-sqlite3/{deps,src}',
+  'encoding-japanese/encoding.js',
+  'fast-xml-parser/src',
   'joi/dist',
+  'liquidjs/dist/liquid.node.mjs',
+  'liquidjs/node_modules',
   'mailauth/assets',
   'mailauth/node_modules/nodemailer/dist/esm',
+  'mailparser/dist/cjs',
   'mailparser/node_modules/nodemailer/dist/cjs',
   'node-addon-api',
+  'nodemailer/dist/cjs',
   're2js/build/index.cjs',
   'smtp-server/dist/cjs',
   'tldts/dist/es6',
   'yaml/browser',
   'zod/**/*.cjs',
-  'zod/v3',
+  'zod/{mini,v3,v4-mini,v4/mini}',
 ];
 
 /** Builds the tree. The packages are fetched by npm, for the wanted architecture. */
