@@ -1,11 +1,13 @@
 /** `postern setup` in a booted Debian: from nothing, again, with changes of an administrator, and where other programs are in the way. */
 import { join } from 'node:path';
-import { expect, test } from 'vitest';
+import { expect, test, vi } from 'vitest';
 import { bootDebian } from '../harness/debian-machine.ts';
 
 const ROOT = join(import.meta.dirname, '../..');
 const PROGRAM = '/opt/postern-9.9.9';
 const FLAGS = 'you@example.net --hostname mail.example.net --yes';
+/** The first test of a machine makes the root file system of all. */
+vi.setConfig({ testTimeout: 400_000 });
 
 test('it makes what is missing, keeps what an administrator changed, and says what is in the way', async () => {
   const machine = await bootDebian({ [ROOT]: PROGRAM });
