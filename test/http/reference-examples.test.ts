@@ -263,6 +263,7 @@ function normaliser(addresses: Readonly<Record<string, string>>): (value: unknow
       .replaceAll(/whsec_[\w+/=]+/g, 'whsec_…')
       .replaceAll(/\b2\d{3}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z/g, '2026-01-31T12:00:00.000Z')
       .replaceAll(/\b2\d{3}-\d\d-\d\d\b/g, '2026-01-31')
+      .replaceAll(/\bpostern-2\d{7}\b/g, 'postern-20260131')
       .replaceAll(/p=[\w+/=]{20,}/g, 'p=MIIBIjANBgkq…')
       .replaceAll(/\b[0-9a-f]{32}\b/g, '0123456789abcdef0123456789abcdef');
   }

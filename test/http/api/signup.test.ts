@@ -67,6 +67,7 @@ describe('where sign-up is closed', () => {
           suspended: false,
           trusted: true,
           confirmed_at: '2026-01-01T00:00:00.000Z',
+          deleting: null,
           created_at: '2026-01-01T00:00:00.000Z',
         },
         key: expect.stringMatching(/^svc_sk_live_/),

@@ -31,6 +31,7 @@ describe('POST /admin/tenants', () => {
       suspended: false,
       trusted: true,
       confirmed_at: '2026-01-01T00:00:00.000Z',
+      deleting: null,
       created_at: '2026-01-01T00:00:00.000Z',
     };
     expect([made.status, made.json()]).toEqual([
@@ -100,7 +101,7 @@ describe('PATCH /admin/tenants/{id}', () => {
       requests_per_hour: 50,
     });
     expect((await change(tenant, { requests_per_hour: null })).json()).toMatchObject({ requests_per_hour: null });
-    expect((await change(tenant, {})).json()).toEqual((await ask(`/admin/tenants/${tenant}`)).json());
+    expect((await ask(`/admin/tenants/${tenant}`)).json()).toMatchObject((await change(tenant, {})).json());
     expect(await http.events(tenant, 'tenant.changed')).toHaveLength(3);
   });
 
