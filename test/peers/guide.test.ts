@@ -73,7 +73,8 @@ function steady(output: string): string {
     .replaceAll(/^\d+ upgraded.*\n?|^debconf: .*\n?/gm, '')
     .replaceAll(/(?<=with [GU]ID )\d+/g, '997')
     .replaceAll(/due work for \d+ s/g, 'due work for 0 s')
-    .replaceAll(/[\d.]+ MB\b/g, '58.3 MB');
+    .replaceAll(/[\d.]+ MB\b/g, '58.3 MB')
+    .replaceAll('58.3 MB of additional', '152 MB of additional');
   return shown(steadied);
 }
 
