@@ -140,6 +140,6 @@ output[data-kind=bad]{border-color:var(--bad)}
 input::file-selector-button{margin:0 .8rem 0 0;padding:.3rem .9rem;border:0;border-radius:6px;background:var(--code);color:inherit;font:inherit;font-weight:600;cursor:pointer}
 .trap{position:absolute;left:-100vw;width:1px;height:1px;overflow:hidden}
 .trap input{width:1px}
-@media (max-width:44rem){.mail{grid-template-columns:minmax(0,1fr) auto}.mail .subject{grid-column:1/3;grid-row:2;white-space:normal}.mail .from{grid-row:1}.mail time{grid-row:1;grid-column:2}.mail .to{grid-row:3;grid-column:1/3}.mail .marks{grid-column:1/3;grid-row:4;justify-content:flex-start;margin-top:.25rem}.two{grid-template-columns:1fr}}
+@media (max-width:44rem){.mail{grid-template-columns:minmax(0,1fr) auto}.mail .subject{grid-column:1/3;grid-row:2;white-space:normal}.mail .from{grid-row:1}.mail time{grid-row:1;grid-column:2;white-space:normal;text-align:right}.mail .to{grid-row:3;grid-column:1/3}.mail .marks{grid-column:1/3;grid-row:4;justify-content:flex-start;margin-top:.25rem}.two{grid-template-columns:1fr}}
 @media (max-width:30rem){.bar nav{margin-left:0;width:100%}.facts{grid-template-columns:1fr;gap:0}.facts dd{margin:0 0 .5rem}.tabs .aside{margin-left:0}}
 `.trim();
