@@ -273,7 +273,7 @@ export class CommandFailed extends UserError {
   override readonly name = 'CommandFailed';
 }
 
-/** Files of this machine are wrong, or in the way: exit code 78 unless told. */
+/** Files of this machine are wrong, or in the way: exit code 78 by default. */
 export class FilesRefused extends UserError {
   override readonly name = 'FilesRefused';
   readonly problems: readonly Problem[];

@@ -189,7 +189,7 @@ export function checkConfiguration({ snapshot, down }: Machine): Results {
     ...[...problems, ...doubts].map((found) => ({ found, advice: where })),
     ...waiting.map((key) => ({ found: `the new value of ${key} waits`, advice: 'Restart the daemon.' })),
   ].map((words): Result => ({ status: 'warning', ...words }));
-  return results.length > 0 ? results : { status: 'ok', found: down === undefined ? 'is in force' : 'is valid' };
+  return results.length > 0 ? results : { status: 'ok', found: down === undefined ? 'is active' : 'is valid' };
 }
 
 function inGigabytes(bytes: number): string {

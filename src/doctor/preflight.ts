@@ -99,7 +99,7 @@ function strangers(hostname: string, named: readonly string[], own: readonly str
 
 function portResults(config: ServerConfig, others: readonly Listener[]): Result[] {
   const ports = [...new Set(placesOf(config).map(({ port }) => port))].toSorted((a, b) => a - b);
-  if (others.length === 0) return [{ status: 'ok', found: `${ports.join(', ')}: nobody else listens` }];
+  if (others.length === 0) return [{ status: 'ok', found: `${ports.join(', ')}: not used by other programs` }];
   return others.map((other) => {
     const { port, program = 'another program' } = other;
     return { status: 'failed', found: `port ${port} is used by ${program}`, advice: `End it: ${commandToEnd(other)}` };

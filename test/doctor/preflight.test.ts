@@ -113,7 +113,7 @@ describe('ports', () => {
   test('one of another address, or that nobody has, is free', async () => {
     const port = await occupy('127.0.0.1');
     const { of } = await look({ server: { http: { listen: [`127.0.0.2:${port}`] } } });
-    expect(of('ports')).toEqual([{ name: 'ports', status: 'ok', found: `${port}: nobody else listens` }]);
+    expect(of('ports')).toEqual([{ name: 'ports', status: 'ok', found: `${port}: not used by other programs` }]);
   });
 });
 

@@ -94,7 +94,7 @@ test('a server on which everything is right', async () => {
     expect.stringMatching(/^ok {7}database +\w+ takes writes$/),
     expect.stringMatching(/^ok {7}queue +0 deliveries wait/),
     expect.stringMatching(/^ok {7}domains +1 of 1 verified$/),
-    expect.stringMatching(/^ok {7}configuration +is in force$/),
+    expect.stringMatching(/^ok {7}configuration +is active$/),
     '',
     '15 checks: 2 warnings',
     '',
