@@ -35,6 +35,8 @@ const MAX_REASON = 200;
 export class TlsSessions {
   readonly #parts: { readonly store: Store; readonly clock: Clock; readonly log: Log };
   #rows = new Map<string, TlsSessionsRow>();
+  /** Sessions for which there was no room. */
+  #dropped = 0;
   #flushing = Promise.resolve();
 
   constructor(parts: { readonly store: Store; readonly clock: Clock; readonly log: Log }) {
@@ -68,7 +70,7 @@ export class TlsSessions {
     const key = JSON.stringify([row.day, row.domain, row.policy, row.result, row.host, row.address]);
     const known = this.#rows.get(key);
     // While the store takes nothing, what is counted is bounded.
-    if (known === undefined && this.#rows.size >= MAX_ROWS) return;
+    if (known === undefined && this.#rows.size >= MAX_ROWS) return void (this.#dropped += row.count);
     this.#rows.set(key, known === undefined ? row : { ...known, count: known.count + row.count });
   }
 
@@ -77,6 +79,8 @@ export class TlsSessions {
     // In one order everywhere: daemons that share a store lock the same rows.
     const rows = [...this.#rows].sort(([a], [b]) => (a < b ? -1 : 1)).map(([, row]) => row);
     this.#rows = new Map();
+    if (this.#dropped > 0) log.warn('tls_sessions.dropped', { sessions: this.#dropped });
+    this.#dropped = 0;
     for (let i = 0; i < rows.length; i += BATCH) {
       const some = rows.slice(i, i + BATCH);
       await store.write(some.map((row) => addTlsSessions(row))).catch((error: unknown) => {

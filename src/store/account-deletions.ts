@@ -6,6 +6,7 @@ import { sql } from 'kysely';
 import { testPartitionOf } from '../lib/ids.ts';
 import { finder, insertInto, lister, query, reader, type Statement } from './statement.ts';
 import type { Store } from './store.ts';
+import { unsettled } from './deliveries.ts';
 import type { AccountDeletionRow } from './tables.ts';
 
 const insert = insertInto('account_deletions', sql`on conflict (tenant) do nothing`);
@@ -58,8 +59,7 @@ export function endAccount(tenant: string, at: number): Statement[] {
 
 const open = reader(
   (tenant: string, test: string) => sql<{ id: string }>`select id from deliveries
-    where ${isOwn(tenant, test)} and state in ('queued', 'deferred', 'sending') and deliveries.state <> 'delivered'
-    limit 1`,
+    where ${isOwn(tenant, test)} and state in ('queued', 'deferred', 'sending') and ${unsettled} limit 1`,
 );
 
 /** Whether something of the account is still to be delivered. */
