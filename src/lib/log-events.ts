@@ -136,8 +136,7 @@ export const LOG_EVENTS = {
   'tls_report.given_up': 'A TLS report to a recipient domain could not be posted.',
   'tls_report.posted': 'A TLS report was posted to a recipient domain.',
   'tls_report.queued': 'A TLS report to a recipient domain was queued.',
-  'tls_sessions.dropped':
-    'TLS sessions were not counted for the reports to recipient domains: there were too many kinds.',
+  'tls_sessions.dropped': 'TLS sessions were not counted for reports: there were too many kinds.',
   'tls_sessions.not_saved': 'Counts of TLS sessions could not be saved yet.',
   'upload.infected': 'An uploaded file is infected, and was rejected.',
   'upload.not_scanned': 'An uploaded file could not be scanned.',
