@@ -1,4 +1,5 @@
 /** Clocks that a test moves: nothing waits for the wall. */
+import { AsyncLocalStorage } from 'node:async_hooks';
 import { expect } from 'vitest';
 import { systemClock, type Clock } from '../../src/lib/clock.ts';
 
@@ -56,7 +57,9 @@ const BETWEEN_JOBS_MS = 10_000;
 export function movedClock(): MovedClock {
   let offset = 0;
   let passed = 0;
-  const asleep = new Set<AbortController>();
+  /** What wakes each job; nothing while it runs. */
+  const wakers = new Map<symbol, AbortController | undefined>();
+  const jobs = new AsyncLocalStorage<symbol>();
   return {
     ...systemClock,
     now: () => systemClock.now() + passed + offset,
@@ -64,16 +67,25 @@ export function movedClock(): MovedClock {
     pass: (ms) => void (passed += ms),
     async sleep(ms, signal) {
       if (ms !== BETWEEN_JOBS_MS) return systemClock.sleep(ms, signal);
+      // A job is known by its first sleep from then on.
+      const job = jobs.getStore() ?? Symbol('job');
+      jobs.enterWith(job);
       const woken = new AbortController();
-      asleep.add(woken);
+      wakers.set(job, woken);
       await systemClock.sleep(ms, signal === undefined ? woken.signal : AbortSignal.any([signal, woken.signal]));
-      asleep.delete(woken);
+      if (signal?.aborted === true) wakers.delete(job);
+      else wakers.set(job, undefined);
     },
     async later(ms) {
       offset += ms;
-      const jobs = [...asleep];
-      for (const job of jobs) job.abort();
-      await expect.poll(() => asleep.size >= jobs.length && jobs.every((job) => !asleep.has(job))).toBe(true);
+      await sleeping();
+      for (const woken of wakers.values()) woken?.abort();
+      await sleeping();
     },
   };
+
+  async function sleeping(): Promise<void> {
+    await new Promise(setImmediate);
+    await expect.poll(() => [...wakers.values()].includes(undefined), { timeout: 30_000 }).toBe(false);
+  }
 }
