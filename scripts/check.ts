@@ -6,6 +6,7 @@ const MODULES = `${import.meta.dirname}/../node_modules`;
 /** Each a script of a package and its arguments. */
 const CHECKS = {
   types: ['typescript/bin/tsc', '-p', '.'],
+  'types of the console': ['typescript/bin/tsc', '-p', 'src/console'],
   lint: ['oxlint/bin/oxlint', '--type-aware', 'src', 'test', 'bench', 'scripts'],
   format: ['prettier/bin/prettier.cjs', '--check', '--log-level', 'warn', '.'],
   'unused code': ['knip/bin/knip.js', '--no-progress'],

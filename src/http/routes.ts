@@ -26,6 +26,7 @@ import { apiRoutes } from './api/table.ts';
 import { type Context, type Exchange, refuseOver, type State, translationFor } from './context.ts';
 import { originOf, preflights, validOrigin } from './cors.ts';
 import { createOwnerPages, type OwnerPageParts } from './owner-pages.ts';
+import { createConsole } from './console.ts';
 import { createConfirm, createUnsubscribe, type LinkParts } from './links.ts';
 import { errorPage } from './pages/error.ts';
 import { layout } from './pages/layout.ts';
@@ -91,6 +92,9 @@ export function mountRoutes(app: Koa<State>, parts: TableParts): void {
   pages.get('/challenge', answering(createChallengeHandler(parts)));
   pages.register('/confirm/:token', ['GET', 'POST'], answering(createConfirm(parts)));
   pages.register('/unsubscribe/:token', ['GET', 'POST'], answering(createUnsubscribe(parts)));
+  const webConsole = createConsole();
+  pages.get('/console', answering(webConsole));
+  pages.get('/console/{*rest}', answering(webConsole));
   const owner = createOwnerPages(parts);
   pages.register('/s/:token', ['GET', 'POST'], answering(owner.page));
   pages.get('/s/:token/files/:file', answering(owner.file));
@@ -146,6 +150,7 @@ function front({ snapshot }: Exchange): Answer {
   const content = html`<h1>${hostname}</h1>
 <p>This server receives web form submissions, and sends and forwards email. It runs Postern.</p>
 <ul>
+<li><a href="/console">Console</a></li>
 <li><a href="/docs">API reference</a></li>
 <li><a href="/openapi.json">OpenAPI document</a></li>
 <li><a href="/.well-known/security.txt">Report a security problem</a></li>

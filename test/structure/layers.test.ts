@@ -21,6 +21,8 @@ const MAY_IMPORT: Readonly<Record<string, readonly string[]>> = {
   doctor: ['lib', ...FOUNDATION, ...ACCOUNTS],
   explain: ['lib', ...FOUNDATION, ...ACCOUNTS, ...SERVICES],
   http: ['lib', 'languages', 'contract', ...FOUNDATION, ...ACCOUNTS, 'forms', 'transactional'],
+  // Types alone: test/console/ holds it.
+  console: ['contract', 'lib'],
   cli: ['lib', 'contract', 'config', 'templates', 'store'],
   daemon: ['lib', 'contract', ...FOUNDATION, ...ACCOUNTS, ...SERVICES, 'doctor', 'explain', 'http'],
   dev: ['lib', ...FOUNDATION, ...ACCOUNTS, ...SERVICES, 'doctor', 'explain', 'http', 'daemon'],

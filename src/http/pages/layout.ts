@@ -3,6 +3,7 @@ import { createHash } from 'node:crypto';
 import { type Language, type Translation, translationOf } from '../../languages/languages.ts';
 import { Html, html, type Content } from '../../lib/html.ts';
 import { type Brand, colorRules } from './brand.ts';
+import { TOKENS } from './tokens.ts';
 
 export interface Page {
   readonly html: string;
@@ -84,10 +85,9 @@ export function mark(kind: 'good' | 'bad'): Html {
 
 /** The one stylesheet of the hosted pages: no fonts, images or scripts to fetch, light and dark, narrow and wide. */
 export const STYLE = `
-:root{color-scheme:light dark;accent-color:var(--accent);--page:#f4f5f7;--card:#fff;--text:#1b1f27;--soft:#5a6271;--line:#d5d9e0;--edge:#878f9c;--field:#fff;--accent:#2456d6;--button:#2456d6;--button-text:#fff;--bad:#b3261e;--bad-page:#fdf1f0;--good:#1a7f4b;--code:#f1f3f6}
-@media (prefers-color-scheme:dark){:root{--page:#12151b;--card:#1b2028;--text:#e8eaef;--soft:#a0a8b6;--line:#363d4a;--edge:#6e7889;--field:#12151b;--accent:#86a8ff;--button:#86a8ff;--button-text:#0d1428;--bad:#ff9a92;--bad-page:#331c1d;--good:#5fd39a;--code:#242a34}}
+${TOKENS}
 *{box-sizing:border-box}
-body{margin:0;min-height:100vh;display:flex;flex-direction:column;align-items:center;padding:clamp(1rem,6vh,4.5rem) min(1rem,4vw) 2rem;background:var(--page);color:var(--text);font:1rem/1.55 system-ui,-apple-system,"Segoe UI",Roboto,"Helvetica Neue",Arial,sans-serif;overflow-wrap:anywhere}
+body{margin:0;min-height:100vh;display:flex;flex-direction:column;align-items:center;padding:clamp(1rem,6vh,4.5rem) min(1rem,4vw) 2rem;background:var(--page);color:var(--text);font:1rem/1.55 var(--font);overflow-wrap:anywhere}
 .brand{display:flex;align-items:center;flex-wrap:wrap;gap:.5rem .8rem;width:100%;max-width:38rem;margin:0 0 1rem;font-weight:600}
 .logo{height:3rem;width:auto;max-width:100%;object-fit:contain}
 .message{margin:1.75rem 0 0;padding:.6rem 0 0;border-top:1px solid var(--line)}
@@ -124,7 +124,7 @@ button.quiet{background:none;color:inherit;border-color:var(--edge)}
 :focus-visible{outline:3px solid var(--accent);outline-offset:2px}
 .alert:focus{outline:2px solid var(--bad);outline-offset:0}
 .actions{margin:1.6rem 0 0}
-code,pre{direction:ltr;unicode-bidi:isolate;font:.88em/1.5 ui-monospace,SFMono-Regular,Menlo,Consolas,monospace}
+code,pre{direction:ltr;unicode-bidi:isolate;font:.88em/1.5 var(--mono)}
 code{padding:.1em .35em;border-radius:5px;background:var(--code)}
 pre{margin:.75rem 0;text-align:left;padding:.9rem 1rem;border-radius:8px;background:var(--code);white-space:pre-wrap}
 pre code{padding:0;background:none}

@@ -1,0 +1,146 @@
+/**
+ * Calls of the API, with the types of the contract. The session's cookie authorises them; the operator may act for an account, and
+ * the test view shows what test keys made.
+ */
+import type { AnswerOf, ParameterOf, Route } from '../contract/route.ts';
+
+/** What the server refused, or why it could not be asked. */
+export class ApiError extends Error {
+  override readonly name = 'ApiError';
+  /** HTTP; 0 where there was no answer. */
+  readonly status: number;
+  /** `NOT_FOUND`, or `UNREACHABLE`. */
+  readonly code: string;
+  readonly requestId: string | undefined;
+  readonly details: readonly Detail[];
+
+  constructor(message: string, refusal: Omit<ApiRefusal, 'error'> & { readonly status: number }) {
+    super(message);
+    this.status = refusal.status;
+    this.code = refusal.code ?? 'INTERNAL';
+    this.requestId = refusal.request_id;
+    this.details = refusal.details ?? [];
+  }
+}
+
+/** What is wrong with one value; `line` and `column` count from 1. */
+export interface Detail {
+  readonly path: string;
+  readonly message: string;
+  readonly line?: number;
+  readonly column?: number;
+}
+
+interface ApiRefusal {
+  readonly error?: string;
+  readonly code?: string;
+  readonly request_id?: string | undefined;
+  readonly details?: readonly Detail[];
+}
+
+type Address<R extends Route> = `${R['method']} ${R['path']}`;
+type Values = Readonly<Record<string, unknown>>;
+
+/** The parts of a call: values for the path's parameters, the query and the body. */
+export interface Parts<R extends Route> {
+  readonly params?: Readonly<Record<ParameterOf<R['path']>, string>>;
+  /** What is undefined or empty is left out. */
+  readonly query?: Values;
+  readonly body?: unknown;
+  readonly signal?: AbortSignal | undefined;
+}
+
+const headers = new Map<string, string>();
+const listeners = new Set<(error: ApiError) => void>();
+
+/** Each call from now on is for this account (`X-Postern-Tenant`), or for one's own. */
+export function actFor(tenant: string | undefined): void {
+  setHeader('X-Postern-Tenant', tenant);
+}
+
+/** Each call from now on sees what test keys made, or what is live. */
+export function viewEnvironment(environment: 'live' | 'test'): void {
+  setHeader('X-Postern-Environment', environment === 'test' ? environment : undefined);
+}
+
+function setHeader(name: string, value: string | undefined): void {
+  if (value === undefined) headers.delete(name);
+  else headers.set(name, value);
+}
+
+/** Calls this function when an answer says that nobody is signed in. */
+export function onSignedOut(listener: (error: ApiError) => void): void {
+  listeners.add(listener);
+}
+
+/**
+ * Asks the API: `call<typeof submissions.show>('GET /submissions/:id', { params: { id } })`. Rejects with an ApiError.
+ */
+export async function call<R extends Route>(address: Address<R>, parts: Parts<R> = {}): Promise<AnswerOf<R>> {
+  const response = await send(address, parts);
+  // oxlint-disable-next-line typescript/no-unsafe-type-assertion -- the server writes its answers by this very contract
+  return (await response.json()) as AnswerOf<R>;
+}
+
+/** The same for an answer that is no JSON: an export, a file, a source. */
+export async function callText<R extends Route>(address: Address<R>, parts: Parts<R> = {}): Promise<string> {
+  return (await send(address, parts)).text();
+}
+
+/** The address of a route, for links and images: they are read with the session's cookie. */
+export function urlOf<R extends Route>(address: Address<R>, { params, query }: Parts<R> = {}): string {
+  const values = new Map(Object.entries<string>(params ?? {}));
+  const [, path = ''] = address.split(' ');
+  const filled = path.replaceAll(/[:*](\w+)/g, (_, name: string) => encodeURIComponent(values.get(name) ?? ''));
+  const search = searchOf(query);
+  return `/api${filled}${search === '' ? '' : `?${search}`}`;
+}
+
+async function send<R extends Route>(address: Address<R>, parts: Parts<R>): Promise<Response> {
+  const [method = 'GET'] = address.split(' ');
+  const { body, signal } = parts;
+  const own: Readonly<Record<string, string>> = body === undefined ? {} : { 'Content-Type': 'application/json' };
+  const init: RequestInit = {
+    method,
+    headers: { ...Object.fromEntries(headers), ...own },
+    credentials: 'same-origin',
+    cache: 'no-store',
+  };
+  if (signal !== undefined) init.signal = signal;
+  if (body !== undefined) init.body = JSON.stringify(body);
+  const response = await fetch(urlOf(address, parts), init).catch((error: unknown) => {
+    if (error instanceof DOMException && error.name === 'AbortError') throw error;
+    throw new ApiError('The server does not answer. Check your connection and try again.', {
+      status: 0,
+      code: 'UNREACHABLE',
+    });
+  });
+  if (response.ok) return response;
+  const error = await refusalOf(response);
+  if (response.status === 401) for (const listener of listeners) listener(error);
+  throw error;
+}
+
+async function refusalOf(response: Response): Promise<ApiError> {
+  const { status } = response;
+  const requestId = response.headers.get('X-Request-Id') ?? undefined;
+  const text = await response.text().catch(() => '');
+  try {
+    // oxlint-disable-next-line typescript/no-unsafe-type-assertion -- the shape of refusals is part of the contract
+    const refusal = JSON.parse(text) as ApiRefusal;
+    return new ApiError(refusal.error ?? response.statusText, { request_id: requestId, ...refusal, status });
+  } catch {
+    return new ApiError(`The server answers ${status} ${response.statusText}.`, { status, request_id: requestId });
+  }
+}
+
+/** A query as URLs have it; what is undefined or empty is left out. */
+export function searchOf(values: Values = {}): string {
+  const search = new URLSearchParams();
+  for (const [name, value] of Object.entries(values)) {
+    if (typeof value === 'string' ? value !== '' : typeof value === 'number' || value === true) {
+      search.set(name, String(value));
+    }
+  }
+  return search.toString();
+}

@@ -1,0 +1,109 @@
+/** The console: who is signed in, the list of pages at the side, and the page that the address names. */
+import { ApiError } from './api.ts';
+import { Failed, Loading } from './components/basics.ts';
+import { Messages } from './components/messages.ts';
+import { html, type ComponentChildren, useEffect, useLayoutEffect, useRef, useState } from './lib.ts';
+import { PAGES, type PageEntry, type PageProps } from './pages/table.ts';
+import { currentPlace, href, match, usePlace } from './router.ts';
+import { actForAccount, can, loadSession, type Session, signOut, useSession, view } from './session.ts';
+
+/** Everything below the body. */
+export function App(): ComponentChildren {
+  const { session } = useSession();
+  const [failure, setFailure] = useState<ApiError>();
+  const { path } = usePlace();
+  function begin(): void {
+    setFailure(undefined);
+    loadSession().catch((error: unknown) => {
+      if (!(error instanceof ApiError)) throw error;
+      setFailure(error);
+    });
+  }
+  useEffect(begin, []);
+  if (failure !== undefined) return html`<main class="alone"><${Failed} error=${failure} retry=${begin} /></main>`;
+  if (session === undefined) return html`<main class="alone"><${Loading} lines=${3} /></main>`;
+  if (session === null || path === '/sign-in') return html`<${Shown} path="/sign-in" />${html`<${Messages} />`}`;
+  return html`<a class="skip" href="#main">Skip to content</a>
+    <${Side} session=${session} path=${path} />
+    <main id="main" tabindex="-1">
+      <${Shown} path=${path} key=${`${session.acting_for?.id} ${session.environment}`} />
+    </main>
+    <${Messages} />`;
+}
+
+/** The page of a path. */
+function Shown({ path }: { readonly path: string }): ComponentChildren {
+  const [entry, params] = find(path);
+  const [loaded, setLoaded] = useState<{ entry: PageEntry; component: (props: PageProps) => ComponentChildren }>();
+  const [failed, setFailed] = useState(false);
+  useEffect(() => {
+    if (entry === undefined || loaded?.entry === entry) return;
+    entry.load().then(
+      (component) => setLoaded({ entry, component }),
+      () => setFailed(true),
+    );
+  }, [entry]);
+  if (entry === undefined) {
+    return html`<div class="empty"><h1>There is no such page</h1><p><a href=${href('/')}>Overview</a></p></div>`;
+  }
+  if (failed)
+    return html`<div class="note bad" role="alert"><p>This page could not be loaded. It may be of a version before an upgrade. <a href=${location.href} target="_self">Load it again</a></p></div>`;
+  if (loaded?.entry !== entry) return html`<${Loading} lines=${6} />`;
+  return html`<${loaded.component} params=${params} key=${entry.pattern} />`;
+}
+
+function find(path: string): [PageEntry | undefined, Readonly<Record<string, string>>] {
+  for (const entry of PAGES) {
+    const params = match(entry.pattern, path);
+    if (params !== undefined) return [entry, params];
+  }
+  return [undefined, {}];
+}
+
+const GROUPS = ['Forms', 'Mail', 'Account', 'Server'] as const;
+
+/** The list of pages; behind a button where there is little room. */
+function Side({ session, path }: { readonly session: Session; readonly path: string }): ComponentChildren {
+  const [isOpen, setOpen] = useState(false);
+  const current = useRef<HTMLElement>(null);
+  useLayoutEffect(() => setOpen(false), [path]);
+  const shown = PAGES.filter(({ menu }) => menu !== undefined && can(menu.permission));
+  const account = session.acting_for ?? session.tenant;
+  return html`<header class="bar">
+      <a class="logo" href=${href('/')}><svg viewBox="0 0 24 24" aria-hidden="true"><path fill="currentColor" d="M4 22V11a8 8 0 0 1 16 0v11h-6v-9h-4v9z" /></svg>Postern</a>
+      <button type="button" class="quiet menu" aria-expanded=${isOpen ? 'true' : 'false'} aria-controls="side" onClick=${() => setOpen(!isOpen)}>Menu</button>
+    </header>
+    <nav id="side" class=${isOpen ? 'open' : ''} aria-label="Console">
+      <ul>
+        <li><a href=${href('/')} aria-current=${path === '/' ? 'page' : undefined}>Overview</a></li>
+      </ul>
+      ${GROUPS.map((group) => {
+        const entries = shown.filter(({ menu }) => menu?.group === group);
+        if (entries.length === 0) return null;
+        return html`<h2 id="side-${group}">${group}</h2>
+          <ul aria-labelledby="side-${group}">
+            ${entries.map(({ pattern, menu }) => {
+              const isHere = path === pattern || path.startsWith(`${pattern}/`);
+              return html`<li key=${pattern}><a ref=${isHere ? current : undefined} href=${href(pattern)} aria-current=${isHere ? 'page' : undefined}>${menu?.name}</a></li>`;
+            })}
+          </ul>`;
+      })}
+      <div class="who">
+        ${session.acting_for !== null && html`<p class="note warn">You act for <strong>${account.name}</strong>. <button type="button" class="quiet small" onClick=${() => actForAccount(undefined)}>Stop</button></p>`}
+        ${session.environment === 'test' && html`<p class="note warn">Test view: what test keys made.</p>`}
+        <p class="name">${session.operator ? 'Operator' : account.name}<br /><span class="soft">${session.tenant.email}</span></p>
+        <ul>
+          <li><a href=${href('/account')} aria-current=${path === '/account' ? 'page' : undefined}>Sign-in and sessions</a></li>
+          <li><button type="button" class="link" onClick=${() => view(session.environment === 'test' ? 'live' : 'test')}>${session.environment === 'test' ? 'Show live data' : 'Show test data'}</button></li>
+          <li><a href="/docs">API reference</a></li>
+          <li><button type="button" class="link" onClick=${signOut}>Sign out</button></li>
+        </ul>
+      </div>
+    </nav>`;
+}
+
+/** Where somebody who is not signed in goes on afterwards. */
+export function afterSignIn(): string {
+  const { path } = currentPlace();
+  return path === '/sign-in' ? '/' : path;
+}

@@ -1,0 +1,23 @@
+/** The pages of the console by their addresses. Each page's module is fetched when it is first shown. */
+import type { ComponentChildren } from '../lib.ts';
+
+/** What a page gets: the parameters of its path. */
+export interface PageProps {
+  readonly params: Readonly<Record<string, string>>;
+}
+
+type PageComponent = (props: PageProps) => ComponentChildren;
+
+export interface PageEntry {
+  /** `/submissions/:id`; the first pattern that matches counts. */
+  readonly pattern: string;
+  readonly load: () => Promise<PageComponent>;
+  /** In the list of pages at the side. */
+  readonly menu?: {
+    readonly name: string;
+    readonly group: 'Forms' | 'Mail' | 'Account' | 'Server';
+    readonly permission: string;
+  };
+}
+
+export const PAGES: readonly PageEntry[] = [];
