@@ -15,6 +15,7 @@ import { deliveriesOfMessages, endWaiting } from '../store/deliveries.ts';
 import { recomputeDueAmong } from '../store/destinations.ts';
 import * as erase from '../store/erase.ts';
 import { eventsOfMessages, eventsOfSubmission } from '../store/events.ts';
+import { forgetPostsOfEvents } from '../store/webhook-deliveries.ts';
 import { dropRaws, findInbound, forgetInbound } from '../store/inbound.ts';
 import { findMessages } from '../store/messages.ts';
 import type { Statement } from '../store/statement.ts';
@@ -208,6 +209,8 @@ class Eraser {
       );
       const ids = part.map(idOf);
       await store.write([
+        // Answers of webhooks may repeat what they were sent.
+        forgetPostsOfEvents({ ids: events.flat().map(idOf) }),
         ...removeOldSubmissions(part),
         erase.forgetMessagesOfGone({ ids }),
         erase.forgetEventsOfGone({ ids: [...events.flat(), ...mail].map(idOf) }),

@@ -27,17 +27,58 @@ const webhook = z.object({
   created_at: optionalTime,
 });
 
+const eventId = z.string().regex(/^evt_[0-9a-z]{26}$/, 'must be the id of an event');
+const deliveryState = z.enum(['pending', 'delivered', 'failed']);
+
 const delivery = z.object({
   id: z.string().describe('The `webhook-id`.'),
   event: z.string().nullable().describe('null for a test.'),
   type: z.string().nullable().describe('null if the event is no longer kept.'),
-  state: z.enum(['pending', 'delivered', 'failed']),
+  state: deliveryState,
   attempts: z.int(),
   last_attempt_at: optionalTime,
   next_attempt_at: optionalTime,
   last_status: z.int().nullable(),
   last_result: z.string().nullable().describe('The status and the beginning of the answer, or the error.'),
   created_at: optionalTime,
+});
+
+/** Deliveries that are counted one by one. */
+export const MAX_COUNTED_DELIVERIES = 10_000;
+/** Characters of a request body that are shown. */
+export const MAX_SHOWN_BODY = 65_536;
+
+const headers = z.record(z.string(), z.string());
+
+const post = z.object({
+  number: z.int().describe('The attempt, from 1.'),
+  started_at: time,
+  duration_ms: z.int().describe('From the look-up of the host name to the end of the answer.'),
+  request: z.object({
+    url: z.string(),
+    headers: headers.describe('Those that Postern sets. The signature belongs to this time and this body.'),
+  }),
+  answer: z
+    .object({
+      status: z.int(),
+      headers: headers.describe('At most 50, and 4 kB.'),
+      body: z.string().describe('The first 4,096 characters.'),
+      body_is_cut: z.boolean(),
+    })
+    .nullable()
+    .describe('null if there was none.'),
+  error: z.string().nullable().describe('Why there was no answer.'),
+});
+
+const deliveryWithPosts = delivery.extend({
+  body: z
+    .string()
+    .nullable()
+    .describe('The request body, the same for every attempt; null if the event is no longer kept.'),
+  body_is_cut: z.boolean().describe('The body is longer than 65,536 characters.'),
+  posts: z
+    .array(post)
+    .describe('What each attempt sent and got. Kept for the newest 1,000 deliveries of a webhook, at most 30 days.'),
 });
 
 const WEBHOOKS = { permission: 'projects.write', domains: 'refuse', tag: 'Webhooks' } as const;
@@ -62,6 +103,32 @@ export const webhooks = {
     ...WEBHOOKS,
     summary: 'Shows a webhook, its status, and its newest deliveries.',
     answer: webhook.extend({ deliveries: z.array(delivery) }),
+  }),
+  deliveries: route('GET /webhooks/:id/deliveries', {
+    ...WEBHOOKS,
+    summary: 'Lists the deliveries of a webhook, newest first.',
+    description: 'Deliveries are kept for 30 days.',
+    query: z.strictObject({
+      ...listing('whd'),
+      state: deliveryState.optional().describe('Only deliveries in this state.'),
+      event: eventId.optional().describe('Only the delivery of this event.'),
+    }),
+    answer: page({ deliveries: z.array(delivery) }).extend({
+      count_is_more: z.boolean().describe('There are more than `count`, which ends at 10,000.'),
+    }),
+  }),
+  delivery: route('GET /webhooks/:id/deliveries/:delivery', {
+    ...WEBHOOKS,
+    summary: 'Shows a delivery with its request, and the answer to each attempt.',
+    answer: deliveryWithPosts,
+  }),
+  replayDelivery: route('POST /webhooks/:id/deliveries/:delivery/replay', {
+    ...WEBHOOKS,
+    summary: 'Sends a delivery again under the same id.',
+    description: 'The attempts of before are forgotten. 409 if the delivery was a test or its event is no longer kept.',
+    body: z.strictObject({}),
+    answer: delivery,
+    errors: ['CONFLICT'],
   }),
   change: route('PATCH /webhooks/:id', {
     ...WEBHOOKS,
@@ -105,11 +172,7 @@ export const webhooks = {
     ...WEBHOOKS,
     summary: 'Sends an event, or all events since a time, again under the same ids.',
     body: z.strictObject({
-      event: z
-        .string()
-        .regex(/^evt_[0-9a-z]{26}$/, 'must be the id of an event')
-        .optional()
-        .describe('One event.'),
+      event: eventId.optional().describe('One event.'),
       since: z.iso
         .datetime({ offset: true })
         .optional()

@@ -1,10 +1,9 @@
 /** What a webhook is sent by the Standard Webhooks specification: the body, its signature, the POST and what the answer means. */
 import { STATUS_CODES } from 'node:http';
 import { createHmac, randomBytes } from 'node:crypto';
-import { z } from 'zod';
-import type { HttpDoor } from '../dns/guarded-fetch.ts';
+import type { HttpDoor, HttpReply } from '../dns/guarded-fetch.ts';
 import { cleanText } from '../mail/header.ts';
-import type { WebhookRow, EventRow, FileRow, SubmissionRow } from '../store/tables.ts';
+import type { WebhookPostRow, WebhookRow } from '../store/tables.ts';
 import { isoTime } from '../lib/clock.ts';
 
 export interface Posted {
@@ -15,10 +14,19 @@ export interface Posted {
   readonly words: string;
   /** What the target asks to wait, ms. */
   readonly wait: number;
+  /** What was sent and answered, as it is kept. */
+  readonly exchange: Exchange;
 }
+
+type Exchange = Pick<WebhookPostRow, 'url' | 'request_headers' | 'status' | 'headers' | 'body' | 'is_cut' | 'error'>;
 
 const MAX_RESULT_LENGTH = 500;
 const MAX_RETRY_AFTER_MS = 36_000_000;
+/** Of an answer, for its owner to look at. */
+const MAX_BODY_LENGTH = 4096;
+const MAX_HEADERS = 50;
+const MAX_HEADER_LENGTH = 500;
+const MAX_HEADERS_LENGTH = 4096;
 
 /** Posts the body, signed at `now`; never rejects. The `id` is its `webhook-id`: the same at every attempt. */
 export async function post(
@@ -30,20 +38,19 @@ export async function post(
   const { secret, old_secret: old, old_secret_until: until } = webhook;
   // And the one before it while receivers change over.
   const secrets = old !== null && until !== null && until > now ? [secret, old] : [secret];
-  const reply = await http.request({
-    method: 'POST',
-    url: webhook.url,
-    headers: {
-      'content-type': 'application/json',
-      'webhook-id': id,
-      'webhook-timestamp': String(timestamp),
-      'webhook-signature': signatures(secrets, { id, timestamp, body }),
-    },
-    body,
-  });
+  const headers = {
+    'content-type': 'application/json',
+    'webhook-id': id,
+    'webhook-timestamp': String(timestamp),
+    'webhook-signature': signatures(secrets, { id, timestamp, body }),
+  };
+  const sent = { url: webhook.url, request_headers: JSON.stringify(headers) };
+  const reply = await http.request({ method: 'POST', url: webhook.url, headers, body });
   if (reply.kind !== 'answered') {
-    const words = reply.kind === 'refused' ? `not sent: the target ${reply.reason}` : reply.reason;
-    return { kind: 'failed', status: null, words: cleanText(words, MAX_RESULT_LENGTH), wait: 0 };
+    const said = reply.kind === 'refused' ? `not sent: the target ${reply.reason}` : reply.reason;
+    const words = cleanText(said, MAX_RESULT_LENGTH);
+    const exchange = { ...sent, status: null, headers: null, body: null, is_cut: 0, error: words };
+    return { kind: 'failed', status: null, words, wait: 0, exchange };
   }
   const { status } = reply;
   return {
@@ -51,7 +58,26 @@ export async function post(
     status,
     words: wordsOf(status, cleanText(reply.text, MAX_RESULT_LENGTH)),
     wait: status === 429 || status === 503 ? retryAfter(reply.retryAfter, now) : 0,
+    exchange: { ...sent, status, ...keptAnswer(reply), error: null },
   };
+}
+
+/** The beginning of an answer. No database of ours has U+0000 in its texts. */
+function keptAnswer({ headers = {}, text, isCut }: Extract<HttpReply, { kind: 'answered' }>) {
+  const kept: Record<string, string> = {};
+  let length = 0;
+  for (const [name, value] of Object.entries(headers).slice(0, MAX_HEADERS)) {
+    const line = cleanText([value ?? ''].flat().join(', '), MAX_HEADER_LENGTH);
+    length += name.length + line.length;
+    if (length > MAX_HEADERS_LENGTH) break;
+    kept[name] = line;
+  }
+  const body = text
+    .slice(0, MAX_BODY_LENGTH)
+    .replace(/[\uD800-\uDBFF]$/, '')
+    .replaceAll('\0', '\uFFFD');
+  const isLonger = isCut === true || text.length > MAX_BODY_LENGTH;
+  return { headers: JSON.stringify(kept), body, is_cut: isLonger ? 1 : 0 };
 }
 
 /** The wait that a `Retry-After` asks for, in ms: seconds or a date (RFC 9110 §10.2.3), at most ten hours. */
@@ -65,33 +91,6 @@ function wordsOf(status: number, text: string): string {
   const line = `${status} ${STATUS_CODES[status] ?? ''}`.trim();
   if (status >= 300 && status < 400) return `${line}: redirects are not followed`;
   return text === '' ? line : `${line}: ${text}`;
-}
-
-const data = z.record(z.string(), z.unknown());
-const fields = z.array(z.tuple([z.string(), z.union([z.string(), z.array(z.string())])]));
-
-/** The body for an event, `{ type, timestamp, data }`, the same at every attempt; `sent` where it is about a submission that is still kept. */
-export function bodyOf(
-  event: EventRow,
-  sent: { submission: Pick<SubmissionRow, 'id' | 'form' | 'fields'>; files: readonly FileRow[] } | undefined,
-): string {
-  const { id, type, created_at, form, submission, message, domain } = event;
-  const ids = { form, submission, message, domain };
-  return JSON.stringify({
-    type,
-    timestamp: isoTime(created_at),
-    data: {
-      event: id,
-      ...Object.fromEntries(Object.entries(ids).filter(([, value]) => value !== null)),
-      ...data.parse(JSON.parse(event.data)),
-      ...(sent && {
-        id: sent.submission.id,
-        form: sent.submission.form,
-        fields: Object.fromEntries(fields.parse(JSON.parse(sent.submission.fields))),
-        files: sent.files.map(({ field, filename, content_type, size }) => ({ field, filename, content_type, size })),
-      }),
-    },
-  });
 }
 
 /** The body of a test, which is about the webhook itself. */

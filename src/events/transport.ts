@@ -7,16 +7,17 @@ import type { HttpDoor } from '../dns/guarded-fetch.ts';
 import { isoTime, type Clock } from '../lib/clock.ts';
 import { errorFields } from '../lib/errors.ts';
 import type { Log } from '../lib/log.ts';
+import { Recent } from '../lib/lru.ts';
 import { WEBHOOK_RETRY_MS } from '../queue/retry.ts';
 import { untouched, type Batch, type RecipientResult, type Result, type Transport } from '../queue/transport.ts';
-import { filesOf, findSubmission } from '../store/submissions.ts';
 import type { Statement } from '../store/statement.ts';
 import { findEventOf } from '../store/events.ts';
 import { writeIfMet, type Store } from '../store/store.ts';
-import type { WebhookRow, EventRow } from '../store/tables.ts';
-import { targetOfDelivery } from '../store/webhook-deliveries.ts';
+import type { WebhookRow } from '../store/tables.ts';
+import { insertPost, prunePosts, targetOfDelivery } from '../store/webhook-deliveries.ts';
 import { disableWebhook, noteFailure, noteSuccess } from '../store/webhooks.ts';
-import { bodyOf, post, type Posted } from './post.ts';
+import { bodyOfEvent } from './event-body.ts';
+import { post, type Posted } from './post.ts';
 
 export interface WebhookTransportOptions {
   readonly store: Store;
@@ -50,6 +51,8 @@ const DEAD_AFTER_MS = 5 * DAY_MS;
 const QUIET_MS = 2 * DAY_MS;
 /** A disabled webhook is looked at again after so long, where nobody enables it. */
 const LOOK_AT_DISABLED_MS = 3_600_000;
+const PRUNE_EVERY = 100;
+const MAX_COUNTED = 1000;
 const UNREAD = 'the event could not be read';
 
 type Target = WebhookRow & { readonly event: string | null };
@@ -60,6 +63,7 @@ export function createWebhookTransport(options: WebhookTransportOptions): Transp
   const { store, clock, log, http, isReady = () => true, alertOwner, wake } = options;
   const limit = new TenantLimit();
   const failing = new Set<string>();
+  const posts = new Recent<number>(MAX_COUNTED);
   const running = new Set<Promise<void>>();
   const stopping = new AbortController();
   const cut = Promise.withResolvers<End>();
@@ -95,9 +99,13 @@ export function createWebhookTransport(options: WebhookTransportOptions): Transp
     const event = target.event === null ? undefined : await findEventOf(store, target.tenant, target.event);
     if (event === undefined) return { outcome: 'bounced', reply: 'the event is not kept any more' };
     if (attempt > MAX_ATTEMPTS) return { outcome: 'bounced', reply: 'the daemon ended during the last attempt' };
-    const body = bodyOf(event, await sentOf(event));
-    const posted = await post(http, target, { id, body, now: clock.now() });
-    await note(target, posted).catch((error: unknown) => {
+    const body = await bodyOfEvent(store, event);
+    const at = clock.now();
+    const began = clock.monotonic();
+    const posted = await post(http, target, { id, body, now: at });
+    const timing = { at, duration_ms: Math.round(clock.monotonic() - began) };
+    const kept = insertPost({ webhook: target.id, delivery: id, number: attempt, ...timing, ...posted.exchange });
+    await note(target, posted, [kept, ...pruning(target.id)]).catch((error: unknown) => {
       // The delivery has ended as it has; what the webhook's own row says is brought up to date by the next one.
       log.error('webhook.not_noted', { webhook: target.id, ...errorFields(error) });
     });
@@ -110,33 +118,34 @@ export function createWebhookTransport(options: WebhookTransportOptions): Transp
     };
   }
 
-  async function sentOf({ type, submission }: EventRow) {
-    if (submission === null || !type.startsWith('submission.')) return undefined;
-    const row = await findSubmission(store, submission);
-    return row && { submission: row, files: await filesOf(store, submission) };
+  /** What is kept of attempts is bounded: looked at again after so many of a webhook. */
+  function pruning(webhook: string): Statement[] {
+    const count = posts.get(webhook) ?? 0;
+    posts.set(webhook, (count + 1) % PRUNE_EVERY);
+    return count === 0 ? [prunePosts({ webhook })] : [];
   }
 
-  /** Writes how the webhook is doing, and disables it where that is hopeless. */
-  async function note(webhook: Target, posted: Posted): Promise<void> {
+  /** Writes what was sent and answered, and how the webhook is doing; disables it where that is hopeless. */
+  async function note(webhook: Target, posted: Posted, kept: readonly Statement[]): Promise<void> {
     const { id, tenant } = webhook;
     const now = clock.now();
     if (posted.kind === 'delivered') {
       const wasFailing = failing.delete(id);
-      if (wasFailing || webhook.failing_since !== null) await store.write([noteSuccess({ id })]);
+      await store.write(wasFailing || webhook.failing_since !== null ? [...kept, noteSuccess({ id })] : kept);
       return;
     }
     failing.add(id);
     const failed = noteFailure({ id, now, quiet: now - QUIET_MS });
     const reason = deadBecause(webhook, posted, now);
     if (reason === undefined) {
-      await store.write([failed]);
+      await store.write([...kept, failed]);
       return;
     }
     const alert = await alertOwner(webhook, alertOf(webhook, reason));
-    const isDisabled = await writeIfMet(store, [failed, ...alert, disableWebhook({ id, tenant, reason }, 1)]);
+    const isDisabled = await writeIfMet(store, [...kept, failed, ...alert, disableWebhook({ id, tenant, reason }, 1)]);
     if (isDisabled === undefined) {
       // Another attempt, or somebody, has disabled it meanwhile.
-      await store.write([failed]);
+      await store.write([...kept, failed]);
       return;
     }
     log.warn('webhook.disabled', { webhook: id, tenant, reason });

@@ -15,7 +15,14 @@ import { actOnMany } from '../queue/operate.ts';
 import { findEventOf } from '../store/events.ts';
 import type { Store } from '../store/store.ts';
 import type { WebhookRow } from '../store/tables.ts';
-import { enqueueForWebhook, forgetWebhookDeliveries, keepTest, replayForWebhook } from '../store/webhook-deliveries.ts';
+import {
+  enqueueForWebhook,
+  forgetWebhookDeliveries,
+  insertPost,
+  keepTest,
+  prunePosts,
+  replayForWebhook,
+} from '../store/webhook-deliveries.ts';
 import {
   eventsFor,
   stretchOfEvents,
@@ -126,16 +133,22 @@ export function createWebhooks({ store, clock, log, http, snapshot, wake }: Webh
     objection: (url) => http.objection(url),
     adopt: () => adoptWebhooks({ store, clock }, snapshot()),
     async sweep() {
-      await store.write([forgetWebhookDeliveries(clock.now())]);
+      await store.write(forgetWebhookDeliveries(clock.now()));
     },
     async test(webhook) {
       const at = clock.now();
       const id = newId('whd', at);
+      const began = clock.monotonic();
       const posted = await post(http, webhook, { id, body: testBody(webhook.id, at), now: at });
+      const duration_ms = Math.round(clock.monotonic() - began);
       const { kind, status, words: reply } = posted;
       const outcome = kind === 'delivered' ? 'delivered' : 'bounced';
       const target = { ...webhook, environment: environmentOf(webhook.tenant) };
-      await store.write(keepTest(target, { id, outcome, reply }, { at, now: clock.now() }));
+      await store.write([
+        ...keepTest(target, { id, outcome, reply }, { at, now: clock.now() }),
+        insertPost({ webhook: webhook.id, delivery: id, number: 1, at, duration_ms, ...posted.exchange }),
+        prunePosts({ webhook: webhook.id }),
+      ]);
       return { id, delivered: kind === 'delivered', status, result: reply };
     },
     async enable({ id, tenant }) {

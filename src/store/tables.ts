@@ -578,6 +578,28 @@ export interface Tables {
     /** When somebody said "never again" there; null: nobody did. */
     refused_at: number | null;
   };
+  /** An attempt of a webhook: what was sent, but for the body, which is made from the event, and what was answered. */
+  webhook_posts: {
+    webhook: string;
+    delivery: string;
+    /** The attempt. */
+    number: number;
+    at: number;
+    duration_ms: number;
+    url: string;
+    /** JSON: names and values. */
+    request_headers: string;
+    /** null where nothing was answered, as are the next two. */
+    status: number | null;
+    /** JSON: names and values. */
+    headers: string | null;
+    /** The beginning. */
+    body: string | null;
+    /** 0 or 1: the answer's body is longer. */
+    is_cut: number;
+    /** Why nothing was answered. */
+    error: string | null;
+  };
   webhooks: {
     /** `whk_…` */
     id: string;
@@ -785,6 +807,7 @@ export type TokenRow = Tables['tokens'];
 export type ConsentRow = Tables['consents'];
 export type MailboxRow = Tables['mailboxes'];
 export type WebhookRow = Tables['webhooks'];
+export type WebhookPostRow = Tables['webhook_posts'];
 export type InboundRow = Tables['inbound'];
 export type RawChunkRow = Tables['raw_chunks'];
 export type InboundLogRow = Tables['inbound_log'];

@@ -5,9 +5,9 @@
 import { sql } from 'kysely';
 import { HELD, insertAttempt } from './deliveries.ts';
 import { noteDue } from './destinations.ts';
-import { insertInto, listed, query, reader, type Statement } from './statement.ts';
+import { insertInto, listed, lister, newestFirst, query, reader, type Statement } from './statement.ts';
 import type { Store } from './store.ts';
-import type { AttemptRow, DeliveryRow, WebhookRow } from './tables.ts';
+import type { AttemptRow, DeliveryRow, WebhookPostRow, WebhookRow } from './tables.ts';
 
 /** Webhook deliveries are tried, and kept, for this long at most, ms. */
 const KEPT_MS = 30 * 86_400_000;
@@ -48,6 +48,12 @@ const forgetAttempts = query<{ webhook: string; events: readonly string[] }>(
     where webhook = ${value('webhook')} and event in ${listed(value('events'))} and ${isFree})`,
 );
 
+const forgetPosts = query<{ webhook: string; events: readonly string[] }>(
+  (value) => sql`delete from webhook_posts where webhook = ${value('webhook')} and delivery in (
+    select id from deliveries
+    where webhook = ${value('webhook')} and event in ${listed(value('events'))} and ${isFree})`,
+);
+
 /** A webhook that is told of an event, and the id of the delivery if there is none yet. */
 export interface NewWebhookDelivery {
   readonly id: string;
@@ -66,6 +72,7 @@ export function replayForWebhook(target: Target, deliveries: readonly NewWebhook
   const events = deliveries.map(({ event }) => event);
   return [
     forgetAttempts({ webhook: target.id, events }),
+    forgetPosts({ webhook: target.id, events }),
     ...unitOf(target, { deliveries, at, insertOne: insertAgain }),
   ];
 }
@@ -107,10 +114,51 @@ const forget = query<{ before: number }>(
   (value) => sql`delete from messages where kind = 'webhook' and created_at < ${value('before')}`,
 );
 
-/** The statement that forgets webhook deliveries that are older than thirty days, whatever became of them. */
-export function forgetWebhookDeliveries(now: number): Statement {
-  return forget({ before: now - KEPT_MS });
+const forgetOldPosts = query<{ before: number }>(
+  (value) => sql`delete from webhook_posts where at < ${value('before')}`,
+);
+
+/** The statements that forget webhook deliveries that are older than thirty days, whatever became of them. */
+export function forgetWebhookDeliveries(now: number): Statement[] {
+  const before = now - KEPT_MS;
+  return [forget({ before }), forgetOldPosts({ before })];
 }
+
+/** Of each webhook what was sent and answered is kept of so many deliveries, those that began last. */
+const MAX_KEPT_POSTS = 1000;
+
+/** The statement that keeps what an attempt sent and was answered, unless the webhook is gone; a replay begins with 1 again. */
+export const insertPost = query<WebhookPostRow>(
+  (
+    value,
+  ) => sql`insert into webhook_posts (webhook, delivery, number, at, duration_ms, url, request_headers, status, headers,
+      body, is_cut, error)
+    select id, ${value('delivery')}, ${value('number')}, ${value('at')}, ${value('duration_ms')}, ${value('url')},
+      ${value('request_headers')}, ${value('status')}, ${value('headers')}, ${value('body')}, ${value('is_cut')}, ${value('error')}
+    from webhooks where id = ${value('webhook')}
+    on conflict (webhook, delivery, number) do update set at = excluded.at, duration_ms = excluded.duration_ms,
+      url = excluded.url, request_headers = excluded.request_headers, status = excluded.status,
+      headers = excluded.headers, body = excluded.body, is_cut = excluded.is_cut, error = excluded.error`,
+);
+
+/** The statement that forgets what a webhook was sent and answered but for the newest deliveries (`MAX_KEPT_POSTS`). */
+export const prunePosts = query<{ webhook: string }>(
+  (value) => sql`delete from webhook_posts where webhook = ${value('webhook')} and delivery <= (
+    select delivery from webhook_posts where webhook = ${value('webhook')}
+    order by delivery desc limit 1 offset ${sql.lit(MAX_KEPT_POSTS)})`,
+);
+
+/** The statement that forgets what was sent and answered when webhooks were told of these events of a tenant. */
+export const forgetPostsOfEvents = query<{ ids: readonly string[] }>(
+  (value) => sql`delete from webhook_posts where (webhook, delivery) in (
+    select deliveries.webhook, deliveries.id from events
+      join webhooks on webhooks.tenant = events.tenant
+      join deliveries on deliveries.webhook = webhooks.id and deliveries.event = events.id
+    where events.id in ${listed(value('ids'))})`,
+);
+
+/** What the attempts of a delivery sent and were answered, in their order. */
+export const postsOfDelivery = lister('webhook_posts', ['webhook', 'delivery'], sql`order by number`);
 
 type DeliveryTarget = WebhookRow & { readonly event: string | null };
 
@@ -151,6 +199,12 @@ const recent = reader(
     from ${withLastAttempt} left join events on events.id = deliveries.event
     where deliveries.webhook = ${webhook} order by deliveries.id desc limit ${limit}`,
 );
+const among = reader(
+  (ids: readonly string[]) => sql<Selected & { readonly type: string | null }>`
+    select deliveries.*, ${lastAttempt}, events.type
+    from ${withLastAttempt} left join events on events.id = deliveries.event
+    where deliveries.id in ${listed(ids)} order by deliveries.id desc`,
+);
 const ofEvents = reader(
   (tenant: string, events: readonly string[]) => sql<Selected & { readonly url: string }>`
     select deliveries.*, ${lastAttempt}, webhooks.url
@@ -167,6 +221,70 @@ export async function recentDeliveries(
 ): Promise<(WebhookDelivery & { readonly type: string | null })[]> {
   const rows = await recent(store, webhook, limit);
   return rows.map((row) => ({ ...shown(row), type: row.type }));
+}
+
+/** Which deliveries of a webhook are listed. */
+export interface WebhookDeliveryFilter {
+  readonly webhook: string;
+  readonly state?: WebhookDelivery['state'] | undefined;
+  readonly event?: string | undefined;
+}
+
+function matching(store: Store, { webhook, state, event }: WebhookDeliveryFilter) {
+  // The words of the partial indexes.
+  let rows = store.read
+    .selectFrom('deliveries')
+    .where('webhook', '=', webhook)
+    .where(sql<boolean>`webhook is not null`);
+  if (event !== undefined) rows = rows.where('event', '=', event);
+  switch (state) {
+    case undefined:
+      return rows;
+    case 'pending':
+      return rows.where(sql<boolean>`settled_at is null`);
+    case 'delivered':
+      return rows.where('state', '=', 'delivered');
+    case 'failed':
+      return rows.where(sql<boolean>`state in ('bounced', 'expired', 'cancelled')`);
+  }
+}
+
+/** One page of the deliveries of a webhook, newest first. */
+export async function listWebhookDeliveries(
+  store: Store,
+  filter: WebhookDeliveryFilter,
+  page: { readonly before: string | undefined; readonly limit: number },
+): Promise<(WebhookDelivery & { readonly type: string | null })[]> {
+  const ids = await newestFirst(matching(store, filter).select('id'), page);
+  const rows = await among(
+    store,
+    ids.map(({ id }) => id),
+  );
+  return rows.map((row) => ({ ...shown(row), type: row.type }));
+}
+
+/** How many there are, counted up to a bound. */
+export async function countWebhookDeliveries(
+  store: Store,
+  filter: WebhookDeliveryFilter,
+  bound: number,
+): Promise<number> {
+  const some = matching(store, filter).select('id').limit(bound);
+  const { count } = await store.read
+    .selectFrom(some.as('some'))
+    .select(sql<number>`count(*)`.as('count'))
+    .executeTakeFirstOrThrow();
+  return count;
+}
+
+/** This delivery of the webhook, or undefined. */
+export async function findWebhookDelivery(
+  store: Store,
+  webhook: string,
+  id: string,
+): Promise<(WebhookDelivery & { readonly type: string | null }) | undefined> {
+  const [row] = await among(store, [id]);
+  return row?.webhook === webhook ? { ...shown(row), type: row.type } : undefined;
 }
 
 export type Posted = WebhookDelivery & { readonly url: string };

@@ -2,7 +2,7 @@
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, test } from 'vitest';
-import { bodyOf } from '../../src/events/post.ts';
+import { bodyOf } from '../../src/events/event-body.ts';
 import { WEBHOOK_RETRY_MS } from '../../src/queue/retry.ts';
 import { PUBLIC_EVENTS } from '../../src/lib/event-types.ts';
 

@@ -3,6 +3,7 @@ import { Webhook } from 'standardwebhooks';
 import { adoptWebhooks } from '../../src/events/targets.ts';
 import { cancel, hold, listDeliveries, release, resume } from '../../src/queue/operate.ts';
 import { insertFile } from '../../src/store/submissions.ts';
+import { forgetPostsOfEvents, insertPost } from '../../src/store/webhook-deliveries.ts';
 import { disableWebhook, replaceSecret } from '../../src/store/webhooks.ts';
 import { OPERATOR, changeTenant } from '../../src/store/tenants.ts';
 import { testClock } from '../harness/clock.ts';
@@ -442,6 +443,71 @@ describe('a replay', () => {
     expect(await world.main.webhooks.replaySince(hook, since)).toEqual({ replayed: 250, more: false });
     for (let i = 0; i < 60; i++) await world.turn();
     expect(world.seen).toHaveLength(250);
+  });
+});
+
+describe('what was sent and answered', () => {
+  const posts = (world: Awaited<ReturnType<typeof eventWorld>>) =>
+    world.store.read.selectFrom('webhook_posts').selectAll().orderBy('number').execute();
+
+  test('is kept of each attempt, bounded, and begins anew with a replay', async () => {
+    const world = await eventWorld();
+    const hook = await world.hook();
+    world.reply = () => ({
+      ...answered(500, { text: `\0${'€'.repeat(9000)}` }),
+      headers: Object.fromEntries(Array.from({ length: 80 }, (_, i) => [`x-${i}`, `${i}\r\n`.repeat(100)])),
+    });
+    await world.record();
+    await world.turn();
+    world.reply = () => ({ kind: 'failed', reason: 'connect ECONNREFUSED' });
+    await world.follow(1);
+    const [first, second, ...others] = await posts(world);
+    expect(others).toEqual([]);
+    expect(first).toMatchObject({ webhook: hook.id, number: 1, url: hook.url, status: 500, is_cut: 1, error: null });
+    expect([first?.body?.length, first?.body?.slice(0, 2)]).toEqual([4096, '\uFFFD€']);
+    expect(first?.headers?.length).toBeLessThan(5000);
+    expect(first?.headers).not.toMatch(/\\[rn]/);
+    expect(second).toMatchObject({ number: 2, status: null, headers: null, body: null, error: 'connect ECONNREFUSED' });
+
+    world.reply = () => answered(200);
+    const [{ event } = { event: null }] = await world.deliveries();
+    await world.main.webhooks.replayEvent(hook, event ?? '');
+    expect(await posts(world)).toEqual([]);
+    await world.turn();
+    expect(await posts(world)).toMatchObject([{ number: 1, status: 200 }]);
+    world.clock.advance(31 * DAY);
+    await world.main.webhooks.sweep();
+    expect(await posts(world)).toEqual([]);
+  });
+
+  test('is kept of the newest thousand deliveries of a webhook', async () => {
+    const world = await eventWorld();
+    const [hook, other] = [await world.hook(), await world.hook()];
+    const post = { number: 1, at: world.clock.now(), duration_ms: 1, url: hook.url, request_headers: '{}', is_cut: 0 };
+    const empty = { status: null, headers: null, body: null, error: 'none' };
+    const ids = Array.from({ length: 1010 }, (_, i) => `whd_${String(i).padStart(26, '0')}`);
+    await world.store.write([
+      ...ids.map((delivery) => insertPost({ webhook: hook.id, delivery, ...post, ...empty })),
+      insertPost({ webhook: other.id, delivery: 'whd_0', ...post, ...empty }),
+      insertPost({ webhook: 'whk_gone', delivery: 'whd_0', ...post, ...empty }),
+    ]);
+    await world.main.webhooks.test(hook);
+    const kept = await posts(world);
+    expect(kept.filter(({ webhook }) => webhook === hook.id)).toHaveLength(1000);
+    expect(kept.map(({ delivery }) => delivery)).not.toContain(ids[10]);
+    expect(kept.map(({ delivery }) => delivery)).toContain(ids[11]);
+    expect(kept).toHaveLength(1001);
+  });
+
+  test('is forgotten with the submission that it repeats', async () => {
+    const world = await eventWorld();
+    await world.hook();
+    await world.submit({ fields: '[["email","anna@example.org"]]' });
+    await world.turn();
+    const events = await world.store.read.selectFrom('events').select('id').execute();
+    expect(await posts(world)).toHaveLength(1);
+    await world.store.write([forgetPostsOfEvents({ ids: events.map(({ id }) => id) })]);
+    expect(await posts(world)).toEqual([]);
   });
 });
 

@@ -186,9 +186,23 @@ test('every route has an example that is still true', async () => {
   await call(API.webhooks.change, { ...webhook, body: { description: 'Bounces' } });
   await call(API.webhooks.show, webhook);
   await call(API.webhooks.list);
-  await call(API.webhooks.test, { ...webhook, body: {} });
+  const tested = await make(API.webhooks.test, { ...webhook, body: {} });
+  await call(API.webhooks.deliveries, { ...webhook, query: '?state=delivered' });
+  await call(API.webhooks.delivery, { params: { id: hook, delivery: tested } });
   await call(API.webhooks.rotate, { ...webhook, body: {} });
   await call(API.webhooks.replay, { ...webhook, body: { since: later } });
+  await call(API.queue.hold, { body: { domain: hook } });
+  const { events } = (await call(API.analytics.events, { query: '?type=email.queued&limit=1' })) as {
+    events: { id: string }[];
+  };
+  await call(API.webhooks.replay, { ...webhook, body: { event: events[0]?.id } });
+  const pending = (await call(API.webhooks.deliveries, { ...webhook, query: '?state=pending' })) as {
+    deliveries: { id: string }[];
+  };
+  await call(API.webhooks.replayDelivery, {
+    params: { id: hook, delivery: pending.deliveries[0]?.id ?? '' },
+    body: {},
+  });
   await call(API.webhooks.remove, webhook);
 
   const account = await call(API.tenants.create, { body: { name: 'Acme', email: 'ops@acme.test' } });

@@ -1,10 +1,19 @@
 /** Webhooks of a tenant: those that the API makes, and those of its configurations, which it shows and cannot change. */
+import { z } from 'zod';
 import * as contract from '../../contract/webhooks.ts';
-import { newSecret } from '../../events/post.ts';
+import { bodyOfEvent } from '../../events/event-body.ts';
+import { newSecret, testBody } from '../../events/post.ts';
 import { CHANGEOVER, configuredSecret, eventsOf } from '../../events/targets.ts';
 import { environmentOf, newId } from '../../lib/ids.ts';
-import type { WebhookRow } from '../../store/tables.ts';
-import { recentDeliveries } from '../../store/webhook-deliveries.ts';
+import { findEventOf } from '../../store/events.ts';
+import type { WebhookPostRow, WebhookRow } from '../../store/tables.ts';
+import {
+  countWebhookDeliveries,
+  findWebhookDelivery,
+  listWebhookDeliveries,
+  postsOfDelivery,
+  recentDeliveries,
+} from '../../store/webhook-deliveries.ts';
 import {
   countWebhooks,
   deleteWebhook,
@@ -42,6 +51,25 @@ export function webhooksRoutes({ store, clock, objects, webhooks }: Services): R
     return webhook === undefined ? notFound('webhook', id) : act(webhook);
   }
 
+  /** The same for one of its deliveries. */
+  async function withDelivery<Data>(
+    call: Pick<Call<unknown, unknown, 'id' | 'delivery'>, 'principal' | 'params'>,
+    act: (webhook: WebhookRow, delivery: Delivery) => Promise<Outcome<Data>>,
+  ): Promise<Outcome<Data>> {
+    return withWebhook(call, async (webhook) => {
+      const { delivery: id } = call.params;
+      const delivery = await findWebhookDelivery(store, webhook.id, id);
+      return delivery === undefined ? notFound('delivery', id) : act(webhook, delivery);
+    });
+  }
+
+  /** What it sends; undefined where that cannot be made any more. */
+  async function sentBody({ id, tenant }: WebhookRow, { event, created_at }: Delivery): Promise<string | undefined> {
+    if (event === null) return testBody(id, created_at);
+    const found = await findEventOf(store, tenant, event);
+    return found && bodyOfEvent(store, found);
+  }
+
   return implement(contract.webhooks, {
     async list({ principal, query: { limit, cursor } }) {
       const tenant = principal.tenant.id;
@@ -64,10 +92,44 @@ export function webhooksRoutes({ store, clock, objects, webhooks }: Services): R
     },
     show: (call) =>
       withWebhook(call, async (webhook) => {
-        const deliveries = (await recentDeliveries(store, webhook.id, SHOWN)).map((delivery) => {
-          return { ...delivery, type: delivery.event === null ? 'webhook.test' : delivery.type };
-        });
+        const deliveries = (await recentDeliveries(store, webhook.id, SHOWN)).map(shownDelivery);
         return json({ ...shown(webhook), deliveries });
+      }),
+    deliveries: (call) =>
+      withWebhook(call, async ({ id: webhook }) => {
+        const { limit, cursor, ...only } = call.query;
+        const filter = { webhook, ...only };
+        const rows = await listWebhookDeliveries(store, filter, { before: cursor, limit: limit + 1 });
+        const { page, next_cursor } = pageOf(rows, limit, ({ id }) => id);
+        const count = await countWebhookDeliveries(store, filter, contract.MAX_COUNTED_DELIVERIES + 1);
+        return json({
+          deliveries: page.map(shownDelivery),
+          count: Math.min(count, contract.MAX_COUNTED_DELIVERIES),
+          count_is_more: count > contract.MAX_COUNTED_DELIVERIES,
+          next_cursor,
+        });
+      }),
+    delivery: (call) =>
+      withDelivery(call, async (webhook, delivery) => {
+        const body = await sentBody(webhook, delivery);
+        const posts = await postsOfDelivery(store, webhook.id, delivery.id);
+        return json({
+          ...shownDelivery(delivery),
+          body: body?.slice(0, contract.MAX_SHOWN_BODY),
+          body_is_cut: body !== undefined && body.length > contract.MAX_SHOWN_BODY,
+          posts: posts.map(shownPost),
+        });
+      }),
+    replayDelivery: (call) =>
+      withDelivery(call, async (webhook, delivery) => {
+        if (webhook.status === 'disabled') return disabled();
+        if (delivery.event === null)
+          return refuse('CONFLICT', {
+            message: `This was a test. Send another one with POST /webhooks/${webhook.id}/test.`,
+          });
+        if (!(await webhooks.replayEvent(webhook, delivery.event)))
+          return refuse('CONFLICT', { message: 'The event of this delivery is no longer kept.' });
+        return withDelivery(call, (_, again) => Promise.resolve(json(shownDelivery(again))));
       }),
     change: (call) =>
       withWebhook(call, async (webhook) => {
@@ -108,13 +170,36 @@ export function webhooksRoutes({ store, clock, objects, webhooks }: Services): R
         const { event, since } = call.body;
         if ((event === undefined) === (since === undefined))
           return invalidAt('', 'must name an event or a time (since)');
-        if (webhook.status === 'disabled')
-          return refuse('CONFLICT', { message: 'The webhook is disabled; enable it first.' });
+        if (webhook.status === 'disabled') return disabled();
         if (event === undefined) return json(await webhooks.replaySince(webhook, Date.parse(since ?? '')));
         if (await webhooks.replayEvent(webhook, event)) return json({ replayed: 1, more: false });
         return refuse('NOT_FOUND', { message: `There is no event ${event} that webhooks are told of.` });
       }),
   });
+}
+
+type Delivery = NonNullable<Awaited<ReturnType<typeof findWebhookDelivery>>>;
+
+function shownDelivery(delivery: Delivery): Delivery {
+  return { ...delivery, type: delivery.event === null ? 'webhook.test' : delivery.type };
+}
+
+const texts = z.record(z.string(), z.string());
+
+function shownPost({ at, url, request_headers, status, headers, body, is_cut, ...post }: WebhookPostRow) {
+  return {
+    ...post,
+    started_at: at,
+    request: { url, headers: texts.parse(JSON.parse(request_headers)) },
+    answer:
+      status === null
+        ? null
+        : { status, headers: texts.parse(JSON.parse(headers ?? '{}')), body: body ?? '', body_is_cut: is_cut === 1 },
+  };
+}
+
+function disabled(): Refusal {
+  return refuse('CONFLICT', { message: 'The webhook is disabled; enable it first.' });
 }
 
 function configured(project: string): Refusal {

@@ -22,6 +22,7 @@ import { accountDeletions } from './0021-account-deletions.ts';
 import { alerts } from './0022-alerts.ts';
 import { acmeTries } from './0023-acme-tries.ts';
 import { tlsReports } from './0024-tls-reports.ts';
+import { webhookPosts } from './0029-webhook-posts.ts';
 
 /** By name, as Kysely's migrator wants them. */
 export function migrationsFor(dialect: Dialect): Record<string, Migration> {
@@ -47,5 +48,6 @@ export function migrationsFor(dialect: Dialect): Record<string, Migration> {
     '0022-alerts': alerts(dialect),
     '0023-acme-tries': acmeTries(dialect),
     '0024-tls-reports': tlsReports(dialect),
+    '0029-webhook-posts': webhookPosts(dialect),
   };
 }

@@ -12,8 +12,9 @@ import { createHttpDoor } from '../../../src/dns/guarded-fetch.ts';
 import { adoptWebhooks } from '../../../src/events/targets.ts';
 import { createWebhooks } from '../../../src/events/webhooks.ts';
 import { systemClock } from '../../../src/lib/clock.ts';
+import { firstId } from '../../../src/lib/ids.ts';
 import { silentLog } from '../../../src/lib/log.ts';
-import { recordEvent } from '../../../src/store/events.ts';
+import { forgetEvents, recordEvent } from '../../../src/store/events.ts';
 import { OPERATOR } from '../../../src/store/tenants.ts';
 import { startHttp, type TestRequest } from '../../harness/http.ts';
 import { testKey, type TestKeySettings } from '../../harness/keys.ts';
@@ -303,4 +304,104 @@ test('those of a configuration are shown, disabled and given a secret here, but 
   const disabled = await ask(`/webhooks/${form}`, { method: 'PATCH', body: { status: 'disabled' } });
   expect([disabled.status, disabled.json()['status']]).toEqual([200, 'disabled']);
   expect((await ask(`/webhooks/${form}/rotate`, { method: 'POST' })).json()['secret']).toMatch(/^whsec_/);
+});
+
+describe('deliveries', () => {
+  test('show what was sent and answered', async () => {
+    const { ask, make, http, store } = await start({ allowPrivate: true });
+    const { url } = await receiver(500);
+    const { id, secret } = await make({ url });
+    const other = await make({ url });
+    const tested = (await ask(`/webhooks/${id}/test`, { method: 'POST' })).json();
+    const listed = (await ask(`/webhooks/${id}/deliveries`)).json();
+    expect(listed).toEqual({
+      deliveries: [
+        expect.objectContaining({ id: tested['id'], type: 'webhook.test', state: 'failed', last_status: 500 }),
+      ],
+      count: 1,
+      count_is_more: false,
+      next_cursor: null,
+    });
+    const path = `/webhooks/${id}/deliveries/${String(tested['id'])}`;
+    const delivery = (await ask(path)).json() as {
+      body: string;
+      posts: { request: { headers: Record<string, string> } }[];
+    };
+    expect(delivery).toMatchObject({
+      state: 'failed',
+      body_is_cut: false,
+      posts: [
+        {
+          number: 1,
+          started_at: expect.stringMatching(/Z$/),
+          duration_ms: expect.any(Number),
+          request: { url, headers: { 'content-type': 'application/json', 'webhook-id': tested['id'] } },
+          answer: {
+            status: 500,
+            headers: expect.objectContaining({ date: expect.any(String) }),
+            body: 'thanks',
+            body_is_cut: false,
+          },
+          error: null,
+        },
+      ],
+    });
+    // What is shown is what was signed.
+    const [post] = delivery.posts;
+    expect(new Webhook(secret).verify(delivery.body, post?.request.headers ?? {})).toMatchObject({
+      type: 'webhook.test',
+    });
+
+    expect((await ask(`${path}/replay`, { method: 'POST' })).json()).toMatchObject({
+      code: 'CONFLICT',
+      error: expect.stringContaining('This was a test.'),
+    });
+    const foreign = await testKey(store);
+    for (const [method, address, headers] of [
+      ['GET', path, foreign.headers],
+      ['GET', `/webhooks/${id}/deliveries`, foreign.headers],
+      ['POST', `${path}/replay`, foreign.headers],
+      ['GET', path.replace(id, other.id), undefined],
+      ['POST', `${path.replace(id, other.id)}/replay`, undefined],
+    ] as const) {
+      const answer = await (headers === undefined
+        ? ask(address, { method })
+        : http.request(address, { method, headers }));
+      expect([answer.status, answer.json()['code']]).toEqual([404, 'NOT_FOUND']);
+    }
+  });
+
+  test('are listed by state and event, and replayed one by one', async () => {
+    const { ask, make, store, key } = await start();
+    const { id } = await make();
+    const at = systemClock.now();
+    const types = ['domain.verified', 'domain.failed', 'domain.degraded'] as const;
+    await store.write(types.map((type, i) => recordEvent({ type, tenant: key.tenant, at: at + i, data: {} })));
+    await ask(`/webhooks/${id}/replay`, { body: { since: new Date(at).toISOString() } });
+    const idsOf = async (query: string) => {
+      const answer = (await ask(`/webhooks/${id}/deliveries${query}`)).json() as {
+        deliveries: { id: string; event: string; type: string }[];
+        count: number;
+        next_cursor: string | null;
+      };
+      return answer;
+    };
+    const first = await idsOf('?limit=2&state=pending');
+    const second = await idsOf(`?limit=2&state=pending&cursor=${first.next_cursor}`);
+    expect([...first.deliveries, ...second.deliveries].map(({ type }) => type).toSorted()).toEqual(types.toSorted());
+    expect([first.count, second.next_cursor]).toEqual([3, null]);
+    const [one] = first.deliveries;
+    expect((await idsOf(`?event=${one?.event}`)).deliveries).toEqual([one]);
+    expect((await idsOf('?state=failed')).count).toBe(0);
+    const path = `/webhooks/${id}/deliveries/${one?.id}`;
+    expect((await ask(path)).json()).toMatchObject({ posts: [], body: expect.stringContaining(String(one?.type)) });
+    const again = await ask(`${path}/replay`, { method: 'POST' });
+    expect([again.status, again.json()]).toMatchObject([200, { id: one?.id, state: 'pending', attempts: 0 }]);
+    await store.write([forgetEvents({ before: firstId('evt', at + 10), most: 10 })]);
+    expect((await ask(path)).json()).toMatchObject({ body: null, type: null });
+    expect((await ask(`${path}/replay`, { method: 'POST' })).status).toBe(409);
+    await ask(`/webhooks/${id}`, { method: 'PATCH', body: { status: 'disabled' } });
+    expect((await ask(`${path}/replay`, { method: 'POST' })).json()['error']).toContain('disabled');
+    expect((await ask(`/webhooks/${id}/deliveries?state=lost`)).status).toBe(400);
+  });
 });
