@@ -95,11 +95,15 @@ export class CaughtMails {
     await rename(this.#file(mail.id, 'json.part'), this.#file(mail.id, 'json'));
     this.#mails.set(mail.id, mail);
     const surplus = [...this.#mails.keys()].slice(0, Math.max(0, this.#mails.size - MOST_MAILS));
-    for (const id of surplus) this.#mails.delete(id);
-    for (const id of surplus) {
-      await rm(this.#file(id, 'json'), { force: true });
-      await rm(this.#file(id, 'eml'), { force: true });
-    }
+    for (const id of surplus) await this.remove(id);
+  }
+
+  /** Forgets a mail; false where there is none. */
+  async remove(id: string): Promise<boolean> {
+    if (!this.#mails.delete(id)) return false;
+    await rm(this.#file(id, 'json'), { force: true });
+    await rm(this.#file(id, 'eml'), { force: true });
+    return true;
   }
 
   async drop(id: string): Promise<void> {

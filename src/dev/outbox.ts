@@ -11,6 +11,7 @@ import { sendPage, type Framed } from './page.ts';
 import { readMail, type ReadMail } from './read-mail.ts';
 import { dkimResult, type Verdict } from './verdicts.ts';
 
+const DELETE = /^\/outbox(?:\/([0-9a-f-]{1,30}))?\/delete$/;
 const PATH = /^\/outbox(?:\.json|\/([0-9a-f-]{1,30})(?:\/(html|raw|attachments\/(\d{1,4})))?)?$/;
 const IMAGE = /^image\/(png|jpeg|gif|webp)$/;
 /** Nothing runs, nothing is fetched, no form is sent; a click on a link may open a new tab. */
@@ -19,11 +20,15 @@ const FOREIGN_HTML =
 
 /**
  * Answers, for GET and HEAD:
- * - `/outbox`: the list, newest first, 100 to a page (`?page=2`); `/outbox.json`: `{ total, mails }`, at most `?limit=` of them;
+ * - `/outbox`: the list, newest first, 100 to a page (`?page=2`), of those with these words (`?q=`); `/outbox.json`:
+ *   `{ total, mails }`, at most `?limit=` of them;
  * - `/outbox/{id}`: one mail (`?view=html|text|headers|source`); `…/html`, `…/raw`, `…/attachments/{n}`: its parts.
+ * And for POST from its own pages: `/outbox/{id}/delete` and `/outbox/delete`, of all.
  */
 export function outboxPages(mails: CaughtMails): Koa.Middleware {
   return async (ctx, next) => {
+    const removal = ctx.method === 'POST' ? DELETE.exec(ctx.path) : null;
+    if (removal !== null) return remove(ctx, mails, removal[1]);
     const match = ctx.method === 'GET' || ctx.method === 'HEAD' ? PATH.exec(ctx.path) : null;
     if (match === null) {
       await next();
@@ -31,7 +36,8 @@ export function outboxPages(mails: CaughtMails): Koa.Middleware {
     }
     const [, id, part, number] = match;
     if (ctx.path === '/outbox.json') sendList(ctx, mails);
-    else if (id === undefined) sendPage(ctx, listPage(mails.list(), positive(ctx.query['page'], 1)));
+    else if (id === undefined)
+      sendPage(ctx, listPage(mails.list(), textOf(ctx.query['q']), positive(ctx.query['page'], 1)));
     else {
       const mail = mails.get(id);
       if (mail === undefined) sendPage(ctx, MISSING, 404);
@@ -44,6 +50,15 @@ export function outboxPages(mails: CaughtMails): Koa.Middleware {
       }
     }
   };
+}
+
+/** Deletes one mail or all, and goes back to the list. Pages of other sites cannot. */
+async function remove(ctx: Koa.Context, mails: CaughtMails, id: string | undefined): Promise<void> {
+  const site = ctx.get('Sec-Fetch-Site');
+  if (site !== '' && site !== 'same-origin') return ctx.throw(403, 'Only the outbox itself deletes mail.');
+  for (const one of id === undefined ? mails.list().map((mail) => mail.id) : [id]) await mails.remove(one);
+  ctx.status = 303;
+  ctx.set('Location', '/outbox');
 }
 
 function sendList(ctx: Koa.Context, mails: CaughtMails): void {
@@ -118,6 +133,10 @@ function positive(value: string | string[] | undefined, otherwise: number): numb
   return typeof value === 'string' && /^[1-9]\d{0,5}$/.test(value) ? Number(value) : otherwise;
 }
 
+function textOf(value: string | string[] | undefined): string {
+  return typeof value === 'string' ? value.slice(0, 200).trim() : '';
+}
+
 function unescaped(cid: string): string {
   try {
     return decodeURIComponent(cid);
@@ -132,15 +151,17 @@ const PER_PAGE = 100;
 
 const SCRIPT = `
 const main = document.querySelector('main');
-let shown = main.querySelector('[data-newest]').dataset.newest;
+let shown = main.querySelector('[data-state]').dataset.state;
 async function look() {
   try {
-    const { mails } = await (await fetch('/outbox.json?limit=1')).json();
-    const newest = mails.length === 0 ? '' : mails[0].id;
-    if (newest === shown) return;
+    const { total, mails } = await (await fetch('/outbox.json?limit=1')).json();
+    const state = total + ' ' + (mails.length === 0 ? '' : mails[0].id);
+    if (state === shown) return;
     const page = new DOMParser().parseFromString(await (await fetch(location.href)).text(), 'text/html');
-    main.replaceChildren(...page.querySelector('main').children);
-    shown = newest;
+    // The search stays as it is: somebody may be typing.
+    main.querySelector('#mails').replaceWith(page.querySelector('#mails'));
+    main.querySelector('#count').replaceWith(page.querySelector('#count'));
+    shown = state;
   } catch {
     // the server is away; it is asked again
   }
@@ -149,35 +170,57 @@ window.setInterval(() => document.hidden || look(), 500);
 document.addEventListener('visibilitychange', () => document.hidden || look());
 `;
 
-function listPage(mails: readonly CaughtMail[], page: number): Framed {
+/** Whether each of the words is in a mail's subject or among its addresses. */
+function holds({ subject, from, to, envelope }: CaughtMail, words: readonly string[]): boolean {
+  const text = [subject, from, to, envelope.from, ...envelope.to].join(' ').toLowerCase();
+  return words.every((word) => text.includes(word));
+}
+
+function listPage(mails: readonly CaughtMail[], search: string, page: number): Framed {
   const first = (page - 1) * PER_PAGE;
-  const shown = mails.slice(first, first + PER_PAGE);
+  const words = search.toLowerCase().split(/\s+/);
+  const found = mails.filter((mail) => holds(mail, words));
+  const shown = found.slice(first, first + PER_PAGE);
   return {
     title: 'Outbox',
     place: 'outbox',
     script: SCRIPT,
-    policy: ["connect-src 'self'", "form-action 'none'"],
+    policy: ["connect-src 'self'", "form-action 'self'"],
     head: html`<noscript><meta http-equiv="refresh" content="5" /></noscript>`,
-    content: html` <div class="head" data-newest="${mails[0]?.id ?? ''}">
+    content: html` <div class="head" data-state="${mails.length} ${mails[0]?.id ?? ''}">
         <h1>Outbox</h1>
-        <p class="soft" role="status">${counted(mails.length, 'mail')}</p>
+        <p class="soft" role="status" id="count">${counted(found.length, 'mail')}</p>
+        <form class="search" role="search" action="/outbox">
+          <input type="search" name="q" value="${search}" aria-label="Search subjects and addresses" placeholder="Search subjects and addresses" />
+        </form>
+        ${
+          mails.length > 0 &&
+          html`<form method="post" action="/outbox/delete"><button class="quiet">Delete all</button></form>`
+        }
       </div>
-      ${
-        shown.length === 0
-          ? EMPTY
-          : html`<ol class="mails">
-              ${shown.map(row)}
-            </ol>`
-      }
-      ${nearby(page, mails.length)}`,
+      <div id="mails">
+        ${
+          shown.length === 0
+            ? search === ''
+              ? EMPTY
+              : html`<p class="empty">No mail has these words. <a href="/outbox">Show all mail</a></p>`
+            : html`<ol class="mails">
+                ${shown.map(row)}
+              </ol>`
+        }
+        ${nearby({ page, total: found.length, search })}
+      </div>`,
   };
 }
 
-function nearby(page: number, total: number): Html | undefined {
+function nearby({ page, total, search }: { page: number; total: number; search: string }): Html | undefined {
   if (total <= PER_PAGE) return undefined;
+  function at(page: number): string {
+    return `/outbox?${new URLSearchParams({ ...(search !== '' && { q: search }), page: String(page) }).toString()}`;
+  }
   return html`<nav class="pages" aria-label="More mails">
-    <span>${page > 1 && html`<a href="/outbox?page=${page - 1}" rel="prev">Newer</a>`}</span>
-    <span>${total > page * PER_PAGE && html`<a href="/outbox?page=${page + 1}" rel="next">Older</a>`}</span>
+    <span>${page > 1 && html`<a href="${at(page - 1)}" rel="prev">Newer</a>`}</span>
+    <span>${total > page * PER_PAGE && html`<a href="${at(page + 1)}" rel="next">Older</a>`}</span>
   </nav>`;
 }
 
@@ -234,12 +277,13 @@ function mailPage({ mail, source, read }: OpenedMail, wanted: unknown): Framed {
   return {
     title: mail.subject || '(no subject)',
     place: 'outbox',
-    policy: ["frame-src 'self'", "form-action 'none'"],
+    policy: ["frame-src 'self'", "form-action 'self'"],
     content: html` <h1>${mail.subject || '(no subject)'}</h1>
       ${facts(mail, read)} ${verdicts(mail)} ${read.attachments.length > 0 && filesOutboxMail(mail, read)}
       <nav class="tabs" aria-label="Views of the mail">
         ${views.map((name) => html`<a href="/outbox/${mail.id}?view=${name}" ${name === current && html` aria-current="page"`}>${NAMES[name]}</a>`)}
         <a class="aside" href="/outbox/${mail.id}/raw">Download .eml</a>
+        <form method="post" action="/outbox/${mail.id}/delete"><button class="quiet">Delete</button></form>
       </nav>
       <section class="view" aria-label="${NAMES[current]}">
         ${read.problem !== undefined && html`<p class="bad">This mail cannot be parsed: ${read.problem}</p>`}

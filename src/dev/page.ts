@@ -59,7 +59,7 @@ ${new Html(`<style>${style}</style>`)}
 <header class="bar">
 <a class="brand" href="/"><svg viewBox="0 0 24 24" aria-hidden="true"><path fill="currentColor" d="M4 22V11a8 8 0 0 1 16 0v11h-6v-9h-4v9z"/></svg>Postern</a>
 <span class="badge whole">dev world: no mail leaves this machine</span>
-<nav aria-label="Pages">${link('/', 'Demo form', place === 'demo')}${link('/outbox', 'Outbox', place === 'outbox')}</nav>
+<nav aria-label="Pages">${link('/', 'Demo form', place === 'demo')}${link('/outbox', 'Outbox', place === 'outbox')}${link('/console', 'Console', false)}</nav>
 </header>
 <main${page.narrow === true && html` class="narrow"`}>
 ${page.content}
@@ -92,6 +92,10 @@ main{max-width:66rem}
 main.narrow{max-width:42rem}
 .head{display:flex;flex-wrap:wrap;align-items:baseline;gap:.25rem 1rem;margin-bottom:1rem}
 .head h1{margin:0}
+.head form,.tabs form{margin:0}
+.head .search{flex:1 1 14rem;max-width:26rem;margin-left:auto}
+.head{align-items:center}
+.head button,.tabs button{padding:.4rem .9rem;font-size:.93rem}
 .head p{margin:0}
 .mails{list-style:none;margin:0 calc(-1*clamp(.5rem,2vw,1rem));padding:0}
 .mails li+li{border-top:1px solid var(--line)}

@@ -41,7 +41,7 @@ article{margin:2rem 0 0;scroll-margin-top:1rem}
 h3{margin:0 0 .3rem;font-size:1rem;font-weight:600;overflow-wrap:anywhere}
 h3 code{background:none;padding:0;font-size:1rem}
 h4{margin:.9rem 0 .2rem;font-size:.88rem;color:var(--soft);font-weight:600}
-.method{display:inline-block;min-width:4.1rem;margin-right:.6rem;padding:.1rem .45rem;border-radius:6px;background:var(--accent);color:var(--accent-text);font:600 .78rem/1.5 ui-monospace,Menlo,Consolas,monospace;text-align:center}
+.method{display:inline-block;min-width:4.1rem;margin-right:.6rem;padding:.1rem .45rem;border-radius:6px;background:var(--accent);color:var(--button-text);font:600 .78rem/1.5 ui-monospace,Menlo,Consolas,monospace;text-align:center}
 .contents .method{min-width:2.7rem;margin-right:.4rem;padding:0 .2rem;font-size:.62rem}
 .get{background:var(--good);color:var(--card)}
 .delete{background:var(--bad);color:var(--card)}
