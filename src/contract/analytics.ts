@@ -1,7 +1,7 @@
 /** Statistics and events of an account. */
 import { z } from 'zod';
 import { route } from './route.ts';
-import { listing, page, since, time, until } from './values.ts';
+import { listing, page, parsed, since, time, until } from './values.ts';
 
 /** Buckets that `GET /analytics` answers at most: a month of hours, two years of days. */
 export const MAX_BUCKETS = 750;
@@ -23,7 +23,10 @@ export const numbers = z.object({
 
 export type Numbers = z.output<typeof numbers>;
 
-const event = z.object({
+const eventType = /^[a-z]+\.[a-z_]+$/;
+const MAX_TYPES = 50;
+
+export const event = z.object({
   id: z.string(),
   type: z.string().describe('As webhooks have it; account events such as key.created are listed here only.'),
   created_at: time,
@@ -93,7 +96,7 @@ export const analytics = {
       ...listing('evt'),
       type: z
         .string()
-        .regex(/^[a-z]+\.[a-z]+$/, 'must be a type such as email.delivered')
+        .regex(eventType, 'must be a type such as email.delivered')
         .optional()
         .describe('Only events of this type.'),
       domain: z.string().toLowerCase().optional().describe('Only events of this domain.'),
@@ -102,5 +105,24 @@ export const analytics = {
       to: until.optional().describe('Only events until this date (that whole day) or time.'),
     }),
     answer: page({ events: z.array(event) }),
+  }),
+  stream: route('GET /events/stream', {
+    ...ANALYTICS,
+    domains: 'narrow',
+    summary: 'Sends events as they happen: a stream of server-sent events.',
+    description:
+      'Each message has the `id` of an event, and in `data` the JSON that `GET /events` lists. With the header `Last-Event-ID`, as browsers send it when they connect again, the stream goes on after that event; events of the seconds before it may come twice. After more than an hour, or more than 10,000 events, a message of the type `gap` says what is left out: `GET /events` has it. A comment is sent every 20 seconds if nothing happens. The stream ends when the key or session ends, and when the client takes nothing for 30 seconds. An account has at most 20 streams.',
+    query: z.strictObject({
+      types: parsed((text) => {
+        const types = text.split(',').map((type) => type.trim());
+        return types.length <= MAX_TYPES && types.every((type) => eventType.test(type)) ? types : undefined;
+      }, `must be at most ${MAX_TYPES} types with commas between them, such as email.delivered,email.bounced`)
+        .optional()
+        .describe('Only events of these types, with commas between them. Default: all.'),
+      domain: z.string().toLowerCase().optional().describe('Only events of this domain.'),
+      form: z.string().optional().describe('Only events of this form’s submissions.'),
+    }),
+    answer: z.string(),
+    alsoAnswers: 'text/event-stream',
   }),
 };

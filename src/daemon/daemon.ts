@@ -38,6 +38,7 @@ import { createDnssec } from '../dns/dnssec.ts';
 import { createResolver, type Resolver } from '../dns/resolver.ts';
 import { createDoctor } from '../doctor/doctor.ts';
 import { createEventCounts, forgetOldEvents } from '../events/counts.ts';
+import { createEventStreams } from '../events/streams.ts';
 import { acceptSubmission, sweepAcknowledged, type Admitted } from '../forms/accept.ts';
 import { useFallbacks } from '../forms/fallback.ts';
 import { adoptForms } from '../forms/find.ts';
@@ -208,6 +209,7 @@ async function start(
   const usage = new Usage(core);
   ending.push(() => usage.flush());
   const counts = createEventCounts(core);
+  const streams = createEventStreams(core);
   const scanner = createScanner({ log, clamd: () => config().uploads.clamd });
   const files = createFileStore({ ...core, scanner });
   const idempotency = new Idempotency(core);
@@ -353,6 +355,7 @@ async function start(
     objects: createObjectLimits(core),
     usage,
     counts,
+    streams,
     challenges,
     spamFilter: spam.filter,
     learning: spam.learning,
@@ -371,6 +374,7 @@ async function start(
   const listeners: { close(graceMs: number): Promise<void> }[] = [];
   // Together: what each of them has in progress may take as long.
   ending.push(async () => {
+    streams.close();
     await Promise.all(listeners.map((listener) => listener.close(GRACE_MS)));
   });
   const smtp = await openSmtp({ ...shared, server, counters });

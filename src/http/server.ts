@@ -120,8 +120,10 @@ export function createHttpServer(options: HttpServerOptions): HttpServer {
       inProgress--;
       // A client that has hung up before has got none.
       if (!ctx.res.headersSent) return;
-      const { handler = 'other' } = ctx.state;
-      metrics.answered({ status: ctx.res.statusCode, ms: clock.monotonic() - began, handler });
+      const { handler = 'other', answer } = ctx.state;
+      // How long somebody stays is not how long it took.
+      const ms = answer?.type === EVENT_STREAM ? 0 : clock.monotonic() - began;
+      metrics.answered({ status: ctx.res.statusCode, ms, handler });
     });
     const exchange = await begin(ctx);
     ctx.state.exchange = exchange;
@@ -398,6 +400,7 @@ function readableHeaders(origin: string): Readonly<Record<string, string>> {
   };
 }
 
+const EVENT_STREAM = 'text/event-stream';
 const JSON_POLICY = "default-src 'none'; frame-ancestors 'none'";
 /** No Content, Not Modified. */
 const WITHOUT_BODY: ReadonlySet<number> = new Set([204, 304]);

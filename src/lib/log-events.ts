@@ -61,6 +61,7 @@ export const LOG_EVENTS = {
   'domain.released': 'A domain was released for other accounts.',
   'domain.verified': 'The records of a domain are right.',
   'domains.adopt_failed': 'The domains of the new configuration could not be taken over.',
+  'events.stream_failed': 'An event stream was ended by an error of this server.',
   'form.gone': 'A form was removed, and its address answers no more.',
   'forms.adopt_failed': 'The forms of the new configuration could not be taken over.',
   'host_key.adopt_failed': 'The DKIM key of the host name could not be created.',

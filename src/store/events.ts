@@ -2,7 +2,7 @@
 import { sql } from 'kysely';
 import type { PublicEvent } from '../lib/event-types.ts';
 import { firstId, newId, timeOfId } from '../lib/ids.ts';
-import { finder, insertInto, listed, lister, query, reader, type Statement } from './statement.ts';
+import { finder, insertInto, listed, lister, listerAmong, query, reader, type Statement } from './statement.ts';
 import type { Store } from './store.ts';
 import { fallbackOf } from './form-options.ts';
 import type { EventRow, SubmissionRow } from './tables.ts';
@@ -103,6 +103,23 @@ export async function eventsOfRequest(store: Store, request: string): Promise<Ev
   }
   return [];
 }
+
+type EventsSince = { tenant: string; since: number; after: string; limit: number };
+
+const idsSince = query<EventsSince, Pick<EventRow, 'id' | 'created_at'>>(
+  (value) => sql`select id, created_at from events
+    where tenant = ${value('tenant')} and created_at >= ${value('since')}
+      and (created_at > ${value('since')} or id > ${value('after')})
+    order by created_at, id limit ${value('limit')}`,
+);
+
+/** Up to `limit` events of the tenant from `since` (ms) on, oldest first; of that very moment only those with ids after `after`. */
+export function eventIdsSince(store: Store, wanted: EventsSince): Promise<Pick<EventRow, 'id' | 'created_at'>[]> {
+  return store.select(idsSince(wanted));
+}
+
+/** The events with these ids, oldest first. */
+export const eventsAmong = listerAmong('events', 'id');
 
 const eventsAt = lister('events', ['tenant', 'created_at', 'submission']);
 

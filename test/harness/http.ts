@@ -26,6 +26,7 @@ import { type Project, buildSnapshot, type Snapshot } from '../../src/config/sna
 import { NO_SECRETS } from '../../src/config/secrets.ts';
 import { receivedReports } from '../../src/domains/received-reports.ts';
 import { createEventCounts } from '../../src/events/counts.ts';
+import { createEventStreams } from '../../src/events/streams.ts';
 import { acceptSubmission } from '../../src/forms/accept.ts';
 import { createFileStore } from '../../src/forms/files.ts';
 import { createChallenges } from '../../src/forms/challenges.ts';
@@ -162,6 +163,7 @@ export async function startHttp(given: TestHttpOptions = {}): Promise<TestHttp> 
   const metrics = createMetrics({ store, clock, log: silentLog, version: '0.0.0' });
   onTestFinished(() => metrics.close());
   const reader = readHere(checkTemplates);
+  const streams = createEventStreams({ store, clock, log: silentLog });
   const spam = createSpamProtection({
     store,
     clock,
@@ -218,6 +220,7 @@ export async function startHttp(given: TestHttpOptions = {}): Promise<TestHttp> 
     objects: createObjectLimits({ store, clock, snapshot: () => snapshot }),
     usage,
     counts: createEventCounts({ store, clock }),
+    streams,
     takeAccount: (principal) => takeRequest(principal, { limits, config: server }),
     used: (principal, status) => usage.used(principal, status),
     challenges: createChallenges({
@@ -263,6 +266,7 @@ export async function startHttp(given: TestHttpOptions = {}): Promise<TestHttp> 
   const { tcp } = await http.listen();
   const port = tcp[0]?.port ?? 0;
   onTestFinished(async () => {
+    streams.close();
     await http.close(0);
     await limits.close();
     await usage.flush();
@@ -342,6 +346,12 @@ async function ask(
     });
     request.on('error', reject).on('response', (response) => {
       let text = '';
+      if (response.headers['content-type'] === 'text/event-stream') {
+        // It has no end.
+        const { statusCode: status = 0, headers } = response;
+        resolve({ status, headers, text, json: () => ({}) });
+        return void request.off('error', reject).on('error', () => undefined).destroy();
+      }
       response.setEncoding('utf8').on('data', (chunk: string) => (text += chunk));
       response.on('error', reject).on('end', () => {
         const { statusCode: status = 0, headers } = response;

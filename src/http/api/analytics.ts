@@ -1,13 +1,15 @@
 /** What happened, in numbers: by hour, day or month, by form and domain, and what the keys asked for. */
 import { z } from 'zod';
-import { accountIdOf, mayTouch } from '../../accounts/principal.ts';
+import { accountIdOf, decide, mayTouch } from '../../accounts/principal.ts';
 import * as contract from '../../contract/analytics.ts';
 import { pageOfEvents } from '../../events/counts.ts';
+import { MAX_STREAMS_OF_ACCOUNT } from '../../events/streams.ts';
 import { listKeys } from '../../store/api-keys.ts';
 import { usageOf } from '../../store/usage.ts';
-import { csv, prefersCsv, refuse } from '../answer.ts';
-import { header } from '../context.ts';
-import { invalidAt, implement, json, notFound, pageOf, type Route, type Services } from './route.ts';
+import type { EventRow } from '../../store/tables.ts';
+import { type Answer, csv, prefersCsv, refuse, unavailable } from '../answer.ts';
+import { header, principalOf } from '../context.ts';
+import { invalidAt, implement, json, notFound, pageOf, type Route, type Services, writerOf } from './route.ts';
 
 /** So many buckets are shown by default. */
 const DEFAULT_BUCKETS: Readonly<Record<contract.Interval, number>> = { hour: 24, day: 30, month: 12 };
@@ -17,7 +19,7 @@ const MAX_TOP = 10;
 const data = z.record(z.string(), z.unknown());
 
 /** `/analytics…`, `/events` */
-export function analyticsRoutes({ store, clock, counts, usage }: Services): Route[] {
+export function analyticsRoutes({ store, clock, counts, usage, streams, authenticator }: Services): Route[] {
   return implement(contract.analytics, {
     async show({ principal, query: { interval, form, domain, from: wantedFrom, to: wantedTo } }) {
       if (domain !== undefined && !mayTouch(principal, domain)) return refuse('AUTH_DOMAIN_NOT_ALLOWED');
@@ -80,10 +82,60 @@ export function analyticsRoutes({ store, clock, counts, usage }: Services): Rout
       const wanted = { tenant: principal.tenant.id, type, domains, form, from, until: to ?? clock.now() + 1 };
       const { events, count } = await pageOfEvents({ store, counts }, { ...wanted, before: cursor, limit });
       const { page, next_cursor } = pageOf(events, limit, ({ id }) => id);
-      const shown = page.map((event) => ({ ...event, data: data.parse(JSON.parse(event.data)) }));
-      return json({ events: shown, count, next_cursor });
+      return json({ events: page.map(shown), count, next_cursor });
+    },
+    stream({ principal, exchange, query: { types, domain, form } }) {
+      if (domain !== undefined && !mayTouch(principal, domain)) return refuse('AUTH_DOMAIN_NOT_ALLOWED');
+      const { request, response, ip } = exchange;
+      const after = header(request, 'last-event-id');
+      if (after !== undefined && !EVENT_ID.test(after)) return invalidAt('Last-Event-ID', 'must be the id of an event');
+      const gone = new AbortController();
+      response.once('close', () => gone.abort());
+
+      async function permit() {
+        const now = await principalOf(exchange, authenticator);
+        if (now === undefined || 'kind' in now) return undefined;
+        if (decide(now, { permission: 'analytics.read', domain: 'narrowed', ip }) !== undefined) return undefined;
+        const domains = domain === undefined ? now.restrictions.domain_restrictions : [domain];
+        return { tenant: now.tenant.id, types, domains, form };
+      }
+
+      const opened = streams.open({
+        account: accountIdOf(principal),
+        after,
+        permit,
+        format: written,
+        gone: gone.signal,
+        hangUp: () => void response.destroy(),
+      });
+      if (opened.kind === 'open') return { ...STREAM, stream: opened.stream };
+      if (opened.of === 'server') return unavailable('Too many event streams are open.');
+      const message = `The account has ${MAX_STREAMS_OF_ACCOUNT} event streams open, which is the most. Close one of them.`;
+      return refuse('RATE_LIMITED', { message, headers: { 'Retry-After': '5' } });
     },
   });
+}
+
+const EVENT_ID = /^evt_[0-9a-z]{26}$/;
+
+const STREAM: Answer = {
+  status: 200,
+  type: 'text/event-stream',
+  body: '',
+  // nginx keeps back what it proxies, else.
+  headers: { 'X-Accel-Buffering': 'no' },
+};
+
+/** An event as lists and streams have it. */
+function shown(event: EventRow) {
+  return { ...event, data: data.parse(JSON.parse(event.data)) };
+}
+
+const write = writerOf(contract.event);
+
+/** The same, as a message of a stream has it. */
+function written(event: EventRow): string {
+  return JSON.stringify(write(shown(event)));
 }
 
 const NAMES: ReadonlyMap<string, keyof contract.Numbers> = new Map([

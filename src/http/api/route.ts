@@ -1,5 +1,6 @@
 /** A route of the contract with its handler, and what handlers have in common. */
 import { z } from 'zod';
+import type { Authenticator } from '../../accounts/authenticate.ts';
 import type { Principal } from '../../accounts/principal.ts';
 import type { PushParts } from '../../accounts/projects.ts';
 import type { Limits } from '../../accounts/rate-limits.ts';
@@ -14,6 +15,7 @@ import type { Domains } from '../../domains/domains.ts';
 import type { ReceivedReports } from '../../domains/received-reports.ts';
 import type { HostKeys } from '../../domains/rotation.ts';
 import type { EventCounts } from '../../events/counts.ts';
+import type { EventStreams } from '../../events/streams.ts';
 import type { Webhooks } from '../../events/webhooks.ts';
 import type { ReleaseParts } from '../../forms/release.ts';
 import { isoTime } from '../../lib/clock.ts';
@@ -33,6 +35,9 @@ export interface Services extends PushParts, ReleaseParts, TransactionalParts {
   readonly limits: Pick<Limits, 'take' | 'takeAll' | 'peek'>;
   readonly usage: Pick<Usage, 'flush'>;
   readonly counts: EventCounts;
+  readonly streams: Pick<EventStreams, 'open'>;
+  /** Asked again while a request lasts. */
+  readonly authenticator: Authenticator;
   readonly domains: Pick<Domains, 'report' | 'check' | 'rotateKeys' | 'move'>;
   /** What other mail systems reported of a domain. */
   readonly reportsOn: (span: ReportSpan) => Promise<ReceivedReports>;
