@@ -23,6 +23,9 @@ const MAX_RESUME_MS = 3_600_000;
 /** And how much that may be. */
 export const MAX_RESUMED = 10_000;
 const LOOK_EVERY_MS = 500;
+/** Of the time at most one part in so many is spent looking, however much happens. */
+const REST = 20;
+const MAX_LOOK_EVERY_MS = 5000;
 /** So far back each look goes. */
 const BACK_MS = 10_000;
 /** What was sent so shortly before the last event that the client got is sent again: something beside it may be late. */
@@ -145,6 +148,7 @@ export function createEventStreams({
         if (filter?.tenant !== news.tenant) return;
         permittedAt = clock.monotonic();
       }
+      const lookedAt = clock.monotonic();
       for await (const events of news.read(clock.now())) {
         const wanted = wantedOf(events, filter);
         if (wanted.length === 0) continue;
@@ -156,7 +160,8 @@ export function createEventStreams({
         yield ': heartbeat\n\n';
         wroteAt = clock.monotonic();
       }
-      await clock.sleep(LOOK_EVERY_MS, ended);
+      const rest = Math.min((clock.monotonic() - lookedAt) * REST, MAX_LOOK_EVERY_MS);
+      await clock.sleep(Math.max(LOOK_EVERY_MS, rest), ended);
     }
   }
 
