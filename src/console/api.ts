@@ -96,9 +96,46 @@ export function urlOf<R extends Route>(address: Address<R>, { params, query }: P
   return `/api${filled}${search === '' ? '' : `?${search}`}`;
 }
 
+/** What any request of the session got, success or not, for who tries the API out. Rejects with an ApiError without an answer. */
+export async function exchange(method: string, path: string, body: string | undefined): Promise<Exchanged> {
+  const began = performance.now();
+  const response = await ask(path, { method, body });
+  const text = await response.text();
+  return {
+    status: response.status,
+    requestId: response.headers.get('X-Request-Id') ?? '',
+    type: response.headers.get('Content-Type') ?? '',
+    text,
+    ms: performance.now() - began,
+  };
+}
+
+export interface Exchanged {
+  readonly status: number;
+  readonly requestId: string;
+  readonly type: string;
+  readonly text: string;
+  readonly ms: number;
+}
+
 async function send<R extends Route>(address: Address<R>, parts: Parts<R>): Promise<Response> {
   const [method = 'GET'] = address.split(' ');
-  const { body, signal } = parts;
+  const body = parts.body === undefined ? undefined : JSON.stringify(parts.body);
+  const response = await ask(urlOf(address, parts), { method, body, signal: parts.signal });
+  if (response.ok) return response;
+  const error = await refusalOf(response);
+  if (response.status === 401) for (const listener of listeners) listener(error);
+  throw error;
+}
+
+interface Asked {
+  readonly method: string;
+  /** JSON. */
+  readonly body: string | undefined;
+  readonly signal?: AbortSignal | undefined;
+}
+
+async function ask(url: string, { method, body, signal }: Asked): Promise<Response> {
   const own: Readonly<Record<string, string>> = body === undefined ? {} : { 'Content-Type': 'application/json' };
   const init: RequestInit = {
     method,
@@ -107,18 +144,16 @@ async function send<R extends Route>(address: Address<R>, parts: Parts<R>): Prom
     cache: 'no-store',
   };
   if (signal !== undefined) init.signal = signal;
-  if (body !== undefined) init.body = JSON.stringify(body);
-  const response = await fetch(urlOf(address, parts), init).catch((error: unknown) => {
+  if (body !== undefined) init.body = body;
+  try {
+    return await fetch(url, init);
+  } catch (error) {
     if (error instanceof DOMException && error.name === 'AbortError') throw error;
     throw new ApiError('The server does not answer. Check your connection and try again.', {
       status: 0,
       code: 'UNREACHABLE',
     });
-  });
-  if (response.ok) return response;
-  const error = await refusalOf(response);
-  if (response.status === 401) for (const listener of listeners) listener(error);
-  throw error;
+  }
 }
 
 async function refusalOf(response: Response): Promise<ApiError> {

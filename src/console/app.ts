@@ -95,7 +95,6 @@ function Side({ session, path }: { readonly session: Session; readonly path: str
         <ul>
           <li><a href=${href('/account')} aria-current=${path === '/account' ? 'page' : undefined}>Sign-in and sessions</a></li>
           <li><button type="button" class="link" onClick=${() => view(session.environment === 'test' ? 'live' : 'test')}>${session.environment === 'test' ? 'Show live data' : 'Show test data'}</button></li>
-          <li><a href="/docs">API reference</a></li>
           <li><button type="button" class="link" onClick=${signOut}>Sign out</button></li>
         </ul>
       </div>

@@ -20,4 +20,10 @@ export interface PageEntry {
   };
 }
 
-export const PAGES: readonly PageEntry[] = [];
+export const PAGES: readonly PageEntry[] = [
+  {
+    pattern: '/reference',
+    load: async () => (await import('./reference.ts')).Reference,
+    menu: { name: 'API reference', group: 'Account', permission: 'analytics.read' },
+  },
+];
