@@ -9,6 +9,7 @@ import { isoTime } from '../lib/clock.ts';
 import { newId } from '../lib/ids.ts';
 import { insertKey, revokeKey } from '../store/api-keys.ts';
 import { recordEvent } from '../store/events.ts';
+import { dropSessionsOfKey } from '../store/sessions.ts';
 import type { Statement } from '../store/statement.ts';
 import type { ApiKeyRow } from '../store/tables.ts';
 import { PERMISSIONS, type Permission, type PermissionName, CONTAINED } from '../lib/permission-names.ts';
@@ -114,10 +115,14 @@ export function isActive({ revoked_at, expires_at }: ApiKeyRow, now: number): bo
   return revoked_at === null && (expires_at === null || expires_at > now);
 }
 
-/** The unit that ends a key, for a row that is not revoked yet; it fails with UnmetError where another was faster. */
+/** The unit that ends a key and the sessions that it made, for a row that is not revoked yet; it fails with UnmetError where another was faster. */
 export function endKey({ id, tenant, name }: ApiKeyRow, by: Principal, now: number): readonly Statement[] {
   const data = { key: id, name, by: by.key?.id ?? null };
-  return [revokeKey({ id, tenant, at: now }, 1), recordEvent({ type: 'key.revoked', tenant, at: now, data })];
+  return [
+    revokeKey({ id, tenant, at: now }, 1),
+    dropSessionsOfKey({ key: id }),
+    recordEvent({ type: 'key.revoked', tenant, at: now, data }),
+  ];
 }
 
 // * The values of API keys: `svc_sk_live_`, `svc_sk_test_` or `svc_rk_`, 28 random characters of base62 (166 bits), and

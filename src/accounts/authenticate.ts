@@ -29,19 +29,26 @@ const AUTH_FAILURES = [
   'AUTH_IP_NOT_ALLOWED',
   'TENANT_SUSPENDED',
   'TENANT_UNCONFIRMED',
+  'AUTH_INVALID_LINK',
+  'AUTH_INVALID_CODE',
 ] as const;
 
-/** Why a value opens nothing; with TENANT_… the key is right, but its account is not to be served. */
-export type AuthFault = Exclude<(typeof AUTH_FAILURES)[number], 'AUTH_IP_NOT_ALLOWED'>;
+/** Why a key opens nothing; with TENANT_… the key is right, but its account is not to be served. */
+export type AuthFault = Exclude<
+  (typeof AUTH_FAILURES)[number],
+  'AUTH_IP_NOT_ALLOWED' | 'AUTH_INVALID_LINK' | 'AUTH_INVALID_CODE'
+>;
 
-interface AuthFailure {
+export interface AuthFailure {
   /** The client's. */
   readonly address: string;
   /** The last characters of what was shown. */
   readonly last4: string;
   readonly reason: (typeof AUTH_FAILURES)[number];
   /** The key, where there is one. */
-  readonly key: ApiKeyRow | undefined;
+  readonly key?: ApiKeyRow | undefined;
+  /** Whose account it is about, where that is known without a key. */
+  readonly tenant?: string | undefined;
 }
 
 const MINUTE_MS = 60_000;
@@ -91,14 +98,27 @@ export class Authenticator {
     if (address !== undefined && value !== '') {
       const isElsewhere = networks !== undefined && !addressInRanges(address, networks);
       const reason = fault ?? (isElsewhere ? 'AUTH_IP_NOT_ALLOWED' : undefined);
-      if (reason !== undefined) await this.#failed({ address, last4: value.slice(-4), reason, key: found?.key });
+      if (reason !== undefined) await this.failed({ address, last4: value.slice(-4), reason, key: found?.key });
     }
     if (found === undefined || fault !== undefined) return fault ?? 'AUTH_INVALID_KEY';
-    this.#uses.set(found.key.id, now);
-    const makers = found.makers.filter((maker) => isActive(maker, now));
-    if (makers.length === 0) return found.principal;
+    return this.#used(found, now);
+  }
+
+  /** What the account's key with this id may do, for a session that it made; undefined where it opens nothing any more. */
+  async byId(tenant: TenantRow, id: string): Promise<Principal | undefined> {
+    const key = await findKey(this.#store, tenant.id, id);
+    const now = this.#clock.now();
+    if (key === undefined || faultOf({ key, tenant }, now) !== undefined) return undefined;
+    const principal = principalOf({ key, tenant });
+    return this.#used({ key, tenant, principal, makers: await this.#makersOf(key) }, now);
+  }
+
+  #used({ key, principal, makers: all }: Omit<Known, 'version'>, now: number): Principal {
+    this.#uses.set(key.id, now);
+    const makers = all.filter((maker) => isActive(maker, now));
+    if (makers.length === 0) return principal;
     const shown = makers.map(({ id, restrictions }) => ({ id, restrictions: restrictionsOf(restrictions) }));
-    return { ...found.principal, makers: shown };
+    return { ...principal, makers: shown };
   }
 
   /** The operator, acting for this tenant or test partition (its own unless told); undefined where there is none such. */
@@ -136,8 +156,8 @@ export class Authenticator {
     return row === undefined ? [] : [...(await this.#makersOf(row)), row];
   }
 
-  /** Counts and records a failure; settles when it may be answered. */
-  async #failed(failure: AuthFailure): Promise<void> {
+  /** Counts and records that somebody was not let in; settles when that may be answered. */
+  async failed(failure: AuthFailure): Promise<void> {
     this.failures.count(failure.reason);
     const client = clientBucket(failure.address);
     const isFirst = this.#limits.take(`event:${client}`, ONE_A_MINUTE).allowed;
@@ -149,10 +169,10 @@ export class Authenticator {
     this.#waiting--;
   }
 
-  async #record({ address, last4, reason, key }: AuthFailure): Promise<void> {
+  async #record({ address, last4, reason, key, tenant = OPERATOR }: AuthFailure): Promise<void> {
     const about = { last4, reason, ...(key && { key: key.id }) };
     this.#log.info('auth.failed', { ip: address, ...about });
-    const event = { type: 'auth.failed', tenant: key?.tenant ?? OPERATOR, data: { address, ...about } } as const;
+    const event = { type: 'auth.failed', tenant: key?.tenant ?? tenant, data: { address, ...about } } as const;
     try {
       await this.#store.write([recordEvent({ ...event, at: this.#clock.now() })]);
     } catch (error) {

@@ -59,7 +59,7 @@ export async function takeRequest(
   principal: Principal,
   { limits, config }: RequestLimits,
 ): Promise<Verdict | undefined> {
-  if (principal.key === undefined) return undefined;
+  if (principal.key === undefined && principal.session === undefined) return undefined;
   const buckets = bucketsOf(principal, config);
   return buckets.length === 0 ? undefined : tightest(await limits.takeAll(buckets));
 }
@@ -76,6 +76,13 @@ export async function requestsLeft(
 }
 
 /**
+ * People look at the console when a program has used up the limit of the account: what they ask for counts apart. It is enough
+ * for many people, and too little to be used in place of a key.
+ */
+const SESSIONS_PER_MINUTE = 600;
+const SESSIONS_PER_HOUR = 6000;
+
+/**
  * What a key asks for counts against the keys that made it, too: it is no way round their limits. The operator's tenant has
  * no limit; others have their plan's, and their own per hour in place of it.
  */
@@ -88,8 +95,12 @@ function bucketsOf(principal: Principal, config: Pick<ServerConfig, 'plans'>): B
     ...bucket(`account:${id}`, tenant.requests_per_hour ?? requests_per_hour, HOUR),
     ...bucket(`account:${id}`, requests_per_minute, MINUTE),
   ];
+  const ofSessions = [
+    ...bucket(`sessions:${id}`, SESSIONS_PER_HOUR, HOUR),
+    ...bucket(`sessions:${id}`, SESSIONS_PER_MINUTE, MINUTE),
+  ];
   return [
-    ...(id === OPERATOR ? [] : ofAccount),
+    ...(id === OPERATOR ? [] : principal.session === undefined ? ofAccount : ofSessions),
     ...keys.flatMap(({ id, restrictions: { rate_limit, burst_limit } }) => [
       ...bucket(`key:${id}`, rate_limit, HOUR),
       ...bucket(`key:${id}`, burst_limit, MINUTE),

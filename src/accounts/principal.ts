@@ -1,4 +1,4 @@
-/** Who asks: a tenant by one of its keys, or the operator, who has none. */
+/** Who asks: a tenant by one of its keys or in a session of the console, or the operator, who has neither. */
 import { z } from 'zod';
 import { accountOf, testPartitionOf, type Environment } from '../lib/ids.ts';
 import type { ApiKeyRow, TenantRow } from '../store/tables.ts';
@@ -22,13 +22,23 @@ export interface Principal {
    * partition: what such a key makes and sees is apart from what is live, in every table.
    */
   readonly tenant: TenantRow;
-  /** Undefined for the operator over the Unix socket. */
+  /** Undefined for the operator over the Unix socket, and in a session that no key made. */
   readonly key: ApiKeyRow | undefined;
   readonly permissions: ReadonlySet<Permission>;
   readonly environment: Environment;
   readonly restrictions: Restrictions;
   /** The keys that made this one, directly or not, and are still active, the first of them first. */
   readonly makers?: readonly Maker[];
+  /** The session of the console in which it is asked. */
+  readonly session?: PrincipalSession | undefined;
+}
+
+export interface PrincipalSession {
+  readonly id: string;
+  /** Until then it may do nothing else. */
+  readonly mustSetUpTotp: boolean;
+  /** Whether it is the operator's, acting for another account. */
+  readonly isActing: boolean;
 }
 
 export interface Maker {
@@ -45,6 +55,12 @@ export function accountIdOf({ tenant }: Principal): string {
 export function partitionOf(tenant: TenantRow, environment: Environment): TenantRow {
   const id = environment === 'test' ? testPartitionOf(tenant.id) : tenant.id;
   return { ...tenant, id };
+}
+
+/** The same principal, working in the live account or in its test partition. */
+export function inEnvironment(principal: Principal, environment: Environment): Principal {
+  const account = { ...principal.tenant, id: accountIdOf(principal) };
+  return { ...principal, tenant: partitionOf(account, environment), environment };
 }
 
 /** The tenants whose projects, domains and forms the principal may read: a test key also the live ones. */

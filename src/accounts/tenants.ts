@@ -5,6 +5,7 @@ import { accountOf, newId } from '../lib/ids.ts';
 import { findDeletion } from '../store/account-deletions.ts';
 import { confirmRecipient, findMailbox, takeMailbox } from '../store/consents.ts';
 import { recordEvent } from '../store/events.ts';
+import { dropSessionsOf } from '../store/sessions.ts';
 import {
   OPERATOR,
   changeTenant,
@@ -69,7 +70,7 @@ export function makeAccount({ name, email, plan, confirmed, by }: WantedAccount,
   return { tenant, key: value, unit: [insertTenant(tenant), told, ...unit, ...(confirmed ? agreed(tenant, now) : [])] };
 }
 
-/** Changes a tenant and answers it as it is then; undefined where there is none. */
+/** Changes a tenant and answers it as it is then; undefined where there is none. Whoever is suspended is signed out. */
 export async function alterTenant(
   store: Store,
   change: TenantChange & { readonly id: string; readonly by: Principal },
@@ -79,7 +80,8 @@ export async function alterTenant(
   const statements = changeTenant(id, wanted);
   if (statements.length > 0) {
     const data = { ...wanted, by: by.key?.id ?? null };
-    const unit = [...statements, recordEvent({ type: 'tenant.changed', tenant: id, at: now, data })];
+    const ended = wanted.suspended === true ? [dropSessionsOf({ tenant: id })] : [];
+    const unit = [...statements, ...ended, recordEvent({ type: 'tenant.changed', tenant: id, at: now, data })];
     if ((await writeIfMet(store, unit)) === undefined) return undefined;
   }
   return findTenant(store, id);

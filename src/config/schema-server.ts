@@ -67,6 +67,10 @@ const server = z.strictObject({
     'closed',
     'open: anyone may create an account, which a mailed link confirms. closed: only the operator creates accounts.',
   ),
+  console: section('The web console at /console.', {
+    enabled: flag(true, 'Serve the console, and let people sign in to it.'),
+    require_totp: flag(false, 'Ask everybody who signs in to set up one-time codes (TOTP) as a second step.'),
+  }),
   watch: flag(true, 'Reload when a *.yml file in the configuration folder changes. false: reload on SIGHUP only.'),
 });
 

@@ -20,6 +20,8 @@ import { createLimits } from '../accounts/rate-limits.ts';
 import { createDeletions } from '../accounts/delete-account.ts';
 import { createObjectLimits } from '../accounts/object-limits.ts';
 import { createRevisions } from '../accounts/projects.ts';
+import { Sessions } from '../accounts/sessions.ts';
+import { createTotp } from '../accounts/totp.ts';
 import type { Principal } from '../accounts/principal.ts';
 import { signupConfirmation } from '../accounts/tenants.ts';
 import { Usage } from '../accounts/usage.ts';
@@ -104,6 +106,8 @@ export interface DaemonParts {
   readonly store?: Store;
   /** Answers before all routes: what the dev world adds. */
   readonly extra?: Koa.Middleware;
+  /** Whoever opens the console on this machine is the operator. Only `dev/` sets it: no setting and no option does. */
+  readonly isDev?: boolean;
 }
 
 export interface Daemon {
@@ -215,6 +219,13 @@ async function start(
   const idempotency = new Idempotency(core);
   const authenticator = new Authenticator(core);
   ending.push(() => authenticator.saveUses());
+  const sessions = new Sessions({
+    ...core,
+    authenticator,
+    letter,
+    totp: createTotp({ ...core, limits }),
+    isDev: parts.isDev ?? false,
+  });
   const revisionOf = createRevisions({ store, secrets: reading.secrets, reader });
 
   const delivery = await openDelivery({ ...core, server, env, parts }, loading);
@@ -278,7 +289,7 @@ async function start(
       },
       {
         name: 'postern_auth_failures_total',
-        help: 'Rejected API keys by reason, in HTTP and SMTP AUTH.',
+        help: 'Rejected API keys, links and codes by reason, in HTTP and SMTP AUTH.',
         tally: authenticator.failures,
       },
     ],
@@ -320,6 +331,7 @@ async function start(
     consent,
     freeSpace,
     authenticator,
+    sessions,
     takeAccount: (principal: Principal) => takeRequest(principal, { limits, config: config() }),
     used: (principal: Principal, status: number) => usage.used(principal, status),
     revisionOf,
@@ -456,6 +468,7 @@ async function start(
         idempotency: () => idempotency.sweep(),
         events: () => forgetOldEvents({ ...core, counts }),
         keys: () => authenticator.saveUses(),
+        sessions: () => sessions.sweep(),
         usage: () => usage.flush(),
         webhooks: webhooks.sweep,
         tokens: () => sweepTokens(core),

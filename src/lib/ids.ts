@@ -2,7 +2,23 @@
 import { randomFillSync } from 'node:crypto';
 
 export type IdKind =
-  'sub' | 'msg' | 'dlv' | 'fil' | 'frm' | 'key' | 'prj' | 'ten' | 'evt' | 'rev' | 'req' | 'whk' | 'whd' | 'inb' | 'inl';
+  | 'sub'
+  | 'msg'
+  | 'dlv'
+  | 'fil'
+  | 'frm'
+  | 'key'
+  | 'prj'
+  | 'ten'
+  | 'evt'
+  | 'rev'
+  | 'req'
+  | 'whk'
+  | 'whd'
+  | 'inb'
+  | 'inl'
+  | 'ses'
+  | 'sgn';
 
 const ALPHABET = '0123456789abcdefghjkmnpqrstvwxyz';
 /** Two characters, by the ten bits that they stand for. */

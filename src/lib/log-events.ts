@@ -4,8 +4,11 @@
  */
 export const LOG_EVENTS = {
   'alert.sent': 'The operator was sent an alert.',
-  'auth.failed': 'An API key was rejected.',
-  'auth.failure_not_recorded': 'A rejected API key could not be recorded as an event.',
+  'auth.failed': 'An API key, a link or a code to sign in was rejected.',
+  'auth.failure_not_recorded': 'A failed authentication could not be recorded as an event.',
+  'auth.links_not_mailed': 'Links to sign in could not be mailed yet.',
+  'auth.session_use_not_saved': 'The last use of a session could not be saved.',
+  'auth.signed_in': 'Somebody signed in to the console.',
   'backup.abandoned': 'A backup was given up before it was complete.',
   'backup.failed': 'A backup failed.',
   'backup.not_removed': 'The temporary file of a backup could not be removed.',

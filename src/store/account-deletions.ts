@@ -42,10 +42,12 @@ const dropProjects = own((is) => sql`delete from projects where ${is}`);
 const releaseDomains = own(
   (is) => sql`update domains set project = '', status = 'pending', broken_at = null where ${is} and project <> ''`,
 );
+const dropSessions = own((is) => sql`delete from sessions where ${is}`);
+const dropLinks = own((is) => sql`delete from sign_in_links where ${is}`);
 const dropWebhooks = own((is) => sql`delete from webhooks where ${is}`);
 
 /**
- * The statements that end what an account may do: API keys, projects, domains and webhooks. DKIM keys, forms and revisions
+ * The statements that end what an account may do: API keys, projects, domains, webhooks and sessions. DKIM keys, forms and revisions
  * stay, for mail that is queued.
  */
 export function endAccount(tenant: string, at: number): Statement[] {
@@ -54,6 +56,8 @@ export function endAccount(tenant: string, at: number): Statement[] {
     dropProjects(tenant),
     releaseDomains(tenant),
     dropWebhooks(tenant),
+    dropSessions(tenant),
+    dropLinks(tenant),
   ];
 }
 
@@ -141,6 +145,10 @@ const SHORT = [
   'received_reports',
   'dmarc_results',
   'tls_results',
+  'sessions',
+  'sign_in_links',
+  'totp',
+  'recovery_codes',
 ] as const;
 
 const dropRows = SHORT.map((table) => own((is) => sql`delete from ${sql.table(table)} where ${is}`));

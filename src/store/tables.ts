@@ -335,6 +335,64 @@ export interface Tables {
     hash: string;
     expires_at: number;
   };
+  /** Sessions of people who signed in to the console. */
+  sessions: {
+    id: string;
+    /** SHA-256 of the token in the cookie. */
+    hash: string;
+    /** The account. */
+    tenant: string;
+    /** That made it; null: a link did. */
+    api_key: string | null;
+    /** Of the client that used it last. */
+    ip: string;
+    user_agent: string;
+    created_at: number;
+    /** Written at most once a minute. */
+    used_at: number;
+    /** Whatever it is used for. */
+    expires_at: number;
+  };
+  /** Links that sign in, once. */
+  sign_in_links: {
+    /** SHA-256 of the token. */
+    hash: string;
+    tenant: string;
+    /** SHA-256 of what the browser that asked for it keeps; null: any browser may use it. */
+    browser: string | null;
+    /** How often a code was tried with it. */
+    tries: number;
+    created_at: number;
+    expires_at: number;
+  };
+  /** Mail with such links that somebody asked for and that is not queued yet. */
+  sign_in_requests: {
+    id: string;
+    /** In lower case, whoever has it. */
+    email: string;
+    /** As of the link. */
+    browser: string;
+    /** `https://mail.example.net`: where the link leads. */
+    origin: string;
+    created_at: number;
+  };
+  /** What the one-time codes of an account are made with (RFC 6238). */
+  totp: {
+    tenant: string;
+    /** Base32. */
+    secret: string;
+    /** Of the code that was used last: an older one counts no more. */
+    last_step: number;
+    /** Null: no code has proved yet that the secret arrived. */
+    confirmed_at: number | null;
+    created_at: number;
+  };
+  /** Codes that each replace a one-time code once. */
+  recovery_codes: {
+    tenant: string;
+    /** SHA-256 of the code. */
+    hash: string;
+  };
   /** TLS sessions with mail hosts, counted for reports to their domains (RFC 8460). */
   tls_sessions: {
     /** Its start in UTC, ms. */
@@ -803,6 +861,10 @@ export type MessageCountRow = Tables['message_counts'];
 export type FormOverflowRow = Tables['form_overflows'];
 export type FormRow = Tables['forms'];
 export type CollectionRow = Tables['collections'];
+export type SessionRow = Tables['sessions'];
+export type SignInLinkRow = Tables['sign_in_links'];
+export type SignInRequestRow = Tables['sign_in_requests'];
+export type TotpRow = Tables['totp'];
 export type TokenRow = Tables['tokens'];
 export type ConsentRow = Tables['consents'];
 export type MailboxRow = Tables['mailboxes'];

@@ -22,7 +22,9 @@ import { accountDeletions } from './0021-account-deletions.ts';
 import { alerts } from './0022-alerts.ts';
 import { acmeTries } from './0023-acme-tries.ts';
 import { tlsReports } from './0024-tls-reports.ts';
+import { sessions } from './0025-sessions.ts';
 import { webhookPosts } from './0029-webhook-posts.ts';
+import { totp } from './0030-totp.ts';
 
 /** By name, as Kysely's migrator wants them. */
 export function migrationsFor(dialect: Dialect): Record<string, Migration> {
@@ -48,6 +50,8 @@ export function migrationsFor(dialect: Dialect): Record<string, Migration> {
     '0022-alerts': alerts(dialect),
     '0023-acme-tries': acmeTries(dialect),
     '0024-tls-reports': tlsReports(dialect),
+    '0025-sessions': sessions(dialect),
     '0029-webhook-posts': webhookPosts(dialect),
+    '0030-totp': totp(dialect),
   };
 }
