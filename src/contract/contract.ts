@@ -11,6 +11,7 @@ import { keys } from './keys.ts';
 import { projects } from './projects.ts';
 import { mailLog, queue } from './queue.ts';
 import { backups, configCheck, doctor } from './server.ts';
+import { consoleLink, sessions, totp } from './sessions.ts';
 import { submissions } from './submissions.ts';
 import { accounts, tenants } from './tenants.ts';
 import { webhooks } from './webhooks.ts';
@@ -18,6 +19,8 @@ import { webhooks } from './webhooks.ts';
 export const API = {
   accounts,
   keys,
+  sessions,
+  totp,
   projects,
   domains,
   submissions,
@@ -39,4 +42,5 @@ export const API = {
   adminDomains,
   hostKeys,
   backups,
+  consoleLink,
 };

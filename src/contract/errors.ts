@@ -53,6 +53,16 @@ const ERRORS = {
   ],
   AUTH_EXPIRED_KEY: [401, 'The API key has expired.', 'Create a new key.'],
   AUTH_REVOKED_KEY: [401, 'The API key was revoked.', 'Use another key.'],
+  AUTH_INVALID_LINK: [
+    401,
+    'This link does not work any more. Ask for a new one.',
+    'Ask for a new link. A link works once, for some minutes, and a mailed one only in the browser that asked for it.',
+  ],
+  AUTH_INVALID_CODE: [
+    401,
+    'The code is not right. Each code works once, for about a minute.',
+    'Enter the code that the authenticator app shows now, or a recovery code that was not used yet.',
+  ],
   AUTH_FORBIDDEN: [403, 'The API key may not do this.', 'Use a key that has the permission that the message names.'],
   AUTH_TEST_KEY: [
     403,

@@ -53,6 +53,7 @@ interface Console {
 export function createConsole(): (exchange: Exchange) => Answer | Promise<Answer> {
   let made: Console | undefined;
   return (exchange) => {
+    if (!exchange.snapshot.server.server.console.enabled) return refusedA(refuse('NOT_FOUND'), exchange.id);
     made ??= readConsole();
     const [, , folder, ...rest] = exchange.path.split('/');
     // The files of before or after an upgrade: what is said of them must not be kept.

@@ -233,7 +233,8 @@ export function refuseMissingKey(): Refusal {
   return refuse('AUTH_MISSING_KEY', { headers: CHALLENGE });
 }
 
-function refusalOfKey(fault: AuthFault): Refusal {
+/** The refusal of a key that opens nothing. */
+export function refusalOfKey(fault: AuthFault): Refusal {
   switch (fault) {
     case 'TENANT_SUSPENDED':
       return refuse('AUTH_FORBIDDEN', { message: 'The account of this API key is suspended.' });

@@ -146,11 +146,11 @@ function firstSegment(path: string): string {
 
 /** The page of the server's own address: what it is, and where to go on. */
 function front({ snapshot }: Exchange): Answer {
-  const { hostname, operator } = snapshot.server.server;
+  const { hostname, operator, console: webConsole } = snapshot.server.server;
   const content = html`<h1>${hostname}</h1>
 <p>This server receives web form submissions, and sends and forwards email. It runs Postern.</p>
 <ul>
-<li><a href="/console">Console</a></li>
+${webConsole.enabled ? html`<li><a href="/console">Console</a></li>` : ''}
 <li><a href="/docs">API reference</a></li>
 <li><a href="/openapi.json">OpenAPI document</a></li>
 <li><a href="/.well-known/security.txt">Report a security problem</a></li>

@@ -12,6 +12,9 @@ import type { z } from 'zod';
 import type { DomainReport } from '../../src/domains/domains.ts';
 import { Idempotency } from '../../src/accounts/idempotency.ts';
 import { createLimits } from '../../src/accounts/rate-limits.ts';
+import { Sessions } from '../../src/accounts/sessions.ts';
+import { createTotp } from '../../src/accounts/totp.ts';
+import { systemMail } from '../../src/queue/system-mail.ts';
 import { createObjectLimits } from '../../src/accounts/object-limits.ts';
 import { createRevisions } from '../../src/accounts/projects.ts';
 import { signupConfirmation } from '../../src/accounts/tenants.ts';
@@ -104,6 +107,8 @@ export interface TestHttpOptions {
   readonly unavailable?: ReadonlyMap<string, string>;
   readonly clock?: Clock;
   readonly options?: Partial<HttpServerOptions>;
+  /** As in the local environment: whoever opens the console is the operator. */
+  readonly isDev?: boolean;
   readonly store?: Store;
 }
 
@@ -172,8 +177,23 @@ export async function startHttp(given: TestHttpOptions = {}): Promise<TestHttp> 
     refusesMail: () => Promise.resolve(false),
     http: { request: () => Promise.resolve({ kind: 'failed', reason: 'nothing is posted here' }) },
   });
+  const authenticator = new Authenticator({ store, clock, log: silentLog });
+  const wake = () => void wakes++;
+  const sessions = new Sessions({
+    store,
+    clock,
+    log: silentLog,
+    authenticator,
+    wake,
+    config: () => server,
+    totp: createTotp({ store, clock, limits }),
+    letter: (mail) => systemMail(mail, server.server.hostname, clock.now()),
+    isDev: given.isDev ?? false,
+  });
+  onTestFinished(() => sessions.mailLinks());
   const http = createHttpServer({
     metrics,
+    sessions,
     forwarded: watchForwarded({ clock, log: silentLog }),
     store,
     clock,
@@ -216,7 +236,7 @@ export async function startHttp(given: TestHttpOptions = {}): Promise<TestHttp> 
       submission: () => Promise.resolve(undefined),
     },
     consent,
-    authenticator: new Authenticator({ store, clock, log: silentLog }),
+    authenticator,
     objects: createObjectLimits({ store, clock, snapshot: () => snapshot }),
     usage,
     counts: createEventCounts({ store, clock }),
@@ -350,7 +370,10 @@ async function ask(
         // It has no end.
         const { statusCode: status = 0, headers } = response;
         resolve({ status, headers, text, json: () => ({}) });
-        return void request.off('error', reject).on('error', () => undefined).destroy();
+        return void request
+          .off('error', reject)
+          .on('error', () => undefined)
+          .destroy();
       }
       response.setEncoding('utf8').on('data', (chunk: string) => (text += chunk));
       response.on('error', reject).on('end', () => {

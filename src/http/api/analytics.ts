@@ -9,6 +9,7 @@ import { usageOf } from '../../store/usage.ts';
 import type { EventRow } from '../../store/tables.ts';
 import { type Answer, csv, prefersCsv, refuse, unavailable } from '../answer.ts';
 import { header, principalOf } from '../context.ts';
+import { sessionPrincipal } from '../session-cookie.ts';
 import { invalidAt, implement, json, notFound, pageOf, type Route, type Services, writerOf } from './route.ts';
 
 /** So many buckets are shown by default. */
@@ -19,7 +20,7 @@ const MAX_TOP = 10;
 const data = z.record(z.string(), z.unknown());
 
 /** `/analytics…`, `/events` */
-export function analyticsRoutes({ store, clock, counts, usage, streams, authenticator }: Services): Route[] {
+export function analyticsRoutes({ store, clock, counts, usage, streams, sessions, authenticator }: Services): Route[] {
   return implement(contract.analytics, {
     async show({ principal, query: { interval, form, domain, from: wantedFrom, to: wantedTo } }) {
       if (domain !== undefined && !mayTouch(principal, domain)) return refuse('AUTH_DOMAIN_NOT_ALLOWED');
@@ -93,7 +94,9 @@ export function analyticsRoutes({ store, clock, counts, usage, streams, authenti
       response.once('close', () => gone.abort());
 
       async function permit() {
-        const now = await principalOf(exchange, authenticator);
+        const now =
+          (await principalOf(exchange, authenticator)) ??
+          (await sessionPrincipal(exchange, { sessions, authenticator, isUse: false }));
         if (now === undefined || 'kind' in now) return undefined;
         if (decide(now, { permission: 'analytics.read', domain: 'narrowed', ip }) !== undefined) return undefined;
         const domains = domain === undefined ? now.restrictions.domain_restrictions : [domain];

@@ -4,6 +4,7 @@ import type { Authenticator } from '../../accounts/authenticate.ts';
 import type { Principal } from '../../accounts/principal.ts';
 import type { PushParts } from '../../accounts/projects.ts';
 import type { Limits } from '../../accounts/rate-limits.ts';
+import type { Sessions } from '../../accounts/sessions.ts';
 import type { Usage } from '../../accounts/usage.ts';
 import type { Snapshot } from '../../config/snapshot.ts';
 import type { ConfigSource, Reload } from '../../config/source.ts';
@@ -33,6 +34,7 @@ import type { FieldError } from '../../forms/check.ts';
 /** What the handlers use. */
 export interface Services extends PushParts, ReleaseParts, TransactionalParts {
   readonly limits: Pick<Limits, 'take' | 'takeAll' | 'peek'>;
+  readonly sessions: Sessions;
   readonly usage: Pick<Usage, 'flush'>;
   readonly counts: EventCounts;
   readonly streams: Pick<EventStreams, 'open'>;
@@ -98,6 +100,7 @@ export type CallOf<R extends ContractRoute> = Call<
 /** A success: what the contract's answer is made of. */
 export interface Done<Data = unknown> {
   readonly data: Data;
+  readonly headers?: Answer['headers'];
 }
 
 /** What a handler answers: a success, a download or a refusal. */
@@ -162,8 +165,8 @@ export function implement<Routes extends Readonly<Record<string, ContractRoute>>
     // oxlint-disable-next-line typescript/no-unsafe-type-assertion -- serve.ts parses query and body with these very schemas, and the router gives the path's own parameters
     const handler = handlers[name] as unknown as (call: unknown) => Promise<Outcome>;
     const write = writerOf(route.answer);
-    function answerOf({ data }: Done): Answer {
-      return jsonAnswer(write(data));
+    function answerOf({ data, headers }: Done): Answer {
+      return jsonAnswer(write(data), 200, headers);
     }
     return {
       ...route,
@@ -208,8 +211,8 @@ function objectWriter({ shape }: z.ZodObject): Writer {
 }
 
 /** A success. */
-export function json<Data>(data: Data): Done<Data> {
-  return { data };
+export function json<Data>(data: Data, headers?: Answer['headers']): Done<Data> {
+  return { data, headers };
 }
 
 /** The refusal of a thing that the account does not have: `There is no project my-site.` */

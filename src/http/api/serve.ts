@@ -8,6 +8,7 @@ import type { Authenticator } from '../../accounts/authenticate.ts';
 import type { Idempotency } from '../../accounts/idempotency.ts';
 import { accountIdOf, decide, type Principal } from '../../accounts/principal.ts';
 import type { Verdict } from '../../accounts/rate-limits.ts';
+import type { Sessions } from '../../accounts/sessions.ts';
 import type { ErrorCode } from '../../contract/errors.ts';
 import type { Log } from '../../lib/log.ts';
 import {
@@ -25,12 +26,14 @@ import {
 import { principalOf, refuseMissingKey, type Exchange, refuseOver, answerOnce, type Stored } from '../context.ts';
 import { collect, discardRest, isJson, malformed, parametersOf, refuseBody, textOf } from '../entries.ts';
 import { parseJsonValue } from '../json-entries.ts';
+import { sessionPrincipal } from '../session-cookie.ts';
 import { invalid, type Route } from './route.ts';
 
 export interface ServeParts {
   readonly idempotency: Idempotency;
   readonly log: Log;
   readonly authenticator: Authenticator;
+  readonly sessions: Sessions;
   /** Counts the request against the account and the key; undefined where nothing limits them. */
   readonly takeAccount: (principal: Principal) => Promise<Verdict | undefined>;
   /** Counts what became of the request of a key. */
@@ -45,7 +48,11 @@ export function createServe(parts: ServeParts, routes: readonly Route[]) {
   const room = new Room();
 
   return async (route: Route, exchange: Exchange, params: Readonly<Record<string, string>>): Promise<Answer> => {
-    const principal = route.permission === 'none' ? undefined : await principalOf(exchange, authenticator);
+    // Whoever shows a key is its holder, whatever cookie comes with it.
+    const principal =
+      route.permission === 'none'
+        ? undefined
+        : ((await principalOf(exchange, authenticator)) ?? (await sessionPrincipal(exchange, parts)));
     if (principal !== undefined && 'kind' in principal) return refusedApi(route, principal, exchange);
     const denied = deny(route, principal, exchange);
     const outcome = await (denied ??
@@ -120,9 +127,16 @@ function lookAt({ path }: Route, routes: readonly Route[]): Route | undefined {
     .sort((a, b) => b.path.length - a.path.length)[0];
 }
 
-function deny({ permission, domains }: Route, principal: Principal | undefined, { ip }: Exchange): Refusal | undefined {
+function deny(
+  { path, permission, domains }: Route,
+  principal: Principal | undefined,
+  { ip }: Exchange,
+): Refusal | undefined {
   if (permission === 'none') return undefined;
   if (principal === undefined) return refuseMissingKey();
+  if (principal.session?.mustSetUpTotp === true && !path.startsWith('/auth/')) {
+    return refuse('AUTH_FORBIDDEN', { message: 'Set up one-time codes first: this server requires them.' });
+  }
   const denial = decide(principal, { permission, domain: domains === 'refuse' ? 'none' : 'narrowed', ip });
   if (denial !== 'AUTH_FORBIDDEN') return denial && refuse(denial);
   return lacksPermission(permission);

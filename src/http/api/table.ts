@@ -11,6 +11,7 @@ import { queueRoutes } from './queue.ts';
 import { recipientsRoutes, suppressionsRoutes } from './recipients.ts';
 import type { Route, Services } from './route.ts';
 import { backupsRoutes, checksRoutes } from './server.ts';
+import { consoleLinkRoutes, sessionsRoutes } from './sessions.ts';
 import { submissionsRoutes } from './submissions.ts';
 import { accountsRoutes, tenantsRoutes } from './tenants.ts';
 import { webhooksRoutes } from './webhooks.ts';
@@ -20,6 +21,7 @@ export function apiRoutes(services: Services): Route[] {
   return [
     accountsRoutes,
     keysRoutes,
+    sessionsRoutes,
     projectsRoutes,
     domainsRoutes,
     // Before the forms, because what follows a form's id in a path may contain slashes.
@@ -37,5 +39,6 @@ export function apiRoutes(services: Services): Route[] {
     checksRoutes,
     adminDomainsRoutes,
     backupsRoutes,
+    consoleLinkRoutes,
   ].flatMap((routesOf) => routesOf(services));
 }

@@ -27,6 +27,7 @@ request in the log of the server, and the state of the rate limits.`;
 const TAGS: Readonly<Record<string, string>> = {
   Accounts: 'Creating an account.',
   'API keys': 'Keys, their permissions and restrictions, and what the limits leave.',
+  Sessions: 'Signing in to the console, and one-time codes.',
   Projects: 'Projects and their configuration: pushed, shown, rolled back.',
   Domains: 'Domains, the DNS records that they need, and DKIM keys.',
   Submissions: 'What visitors sent through forms.',
