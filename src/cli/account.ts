@@ -3,6 +3,7 @@ import { Option } from 'commander';
 import { z } from 'zod';
 import { keys } from '../contract/keys.ts';
 import type { AnswerOf } from '../contract/route.ts';
+import { totp } from '../contract/sessions.ts';
 import { accounts } from '../contract/tenants.ts';
 import { parseAddress } from '../lib/addresses.ts';
 import { systemClock } from '../lib/clock.ts';
@@ -99,6 +100,17 @@ export function addCommands(program: CliCommand): void {
     .confirmed()
     .account(revokeKey);
   auth
+    .command('totp')
+    .summary('Set up one-time codes for signing in to the console')
+    .description(
+      'Set up one-time codes (TOTP) as the second step of signing in to the console. Asks for a code of your authenticator app',
+    )
+    .option('--code <code>', 'The code, for a secret that was shown before, or for --remove')
+    .option('--remove', 'End one-time codes. On the server itself, the operator needs no code', false)
+    .example('auth totp', 'Show a secret, and set it up with a code')
+    .example('auth totp --remove', 'End one-time codes')
+    .account(setUpTotp);
+  auth
     .command('permissions')
     .description('List the permissions of an API key')
     .requiredOption('--key-id <key_id>', 'ID of the key, from `postern auth list-keys`')
@@ -151,6 +163,32 @@ async function revokeKey(
     if (done.active_children.length === 0) return;
     terminal.writeError(`Keys created with this key are still active: ${named(done.active_children)}.\n`);
     terminal.writeError(`If the key was stolen, revoke them too: postern auth revoke-key ${id} --with-children\n`);
+  });
+}
+
+/** Begins to set up one-time codes and confirms them, or ends them. */
+async function setUpTotp(api: Api, { code, remove }: { code?: string; remove: boolean }): Promise<number | void> {
+  const { client, terminal, json } = api;
+  if (remove) {
+    const body = code === undefined ? {} : { code };
+    return print(api, { route: totp.remove, body }, () => terminal.write('Signing in asks for no codes any more.\n'));
+  }
+  if (code !== undefined) return confirmTotp(api, code);
+  const { data, read } = await client.ask({ route: totp.start, body: {} });
+  const { secret, uri } = read();
+  if (json) return writeJson(terminal, data);
+  writeFacts(terminal, { secret, uri });
+  terminal.writeError('Add the secret to an authenticator app. It is not shown again.\n');
+  if (terminal.ask === undefined) return terminal.writeError('Then confirm it: postern auth totp --code CODE\n');
+  return confirmTotp(api, (await terminal.ask('Code that the app shows: ')).trim());
+}
+
+function confirmTotp(api: Api, code: string): Promise<number | void> {
+  return print(api, { route: totp.confirm, body: { code } }, ({ recovery_codes }) => {
+    for (const one of recovery_codes) api.terminal.write(`${one}\n`);
+    api.terminal.writeError(
+      'Save these recovery codes now. Each replaces a one-time code once. They are not shown again.\n',
+    );
   });
 }
 

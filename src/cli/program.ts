@@ -57,6 +57,7 @@ function parts(): Part[] {
     [SERVER, ['migrate-store'], () => import('./migrate-store.ts')],
     [SERVER, ['config'], () => import('./config.ts')],
     [SERVER, ['reload'], () => import('./reload.ts')],
+    [SERVER, ['console'], () => import('./console.ts')],
     [SERVER, ['top'], () => import('./top.ts')],
     [SERVER, ['queue', 'inbound', 'explain', 'trace'], () => import('./queue.ts')],
     [SERVER, ['tenants', 'usage', 'billing'], () => import('./tenants.ts')],
