@@ -3,6 +3,7 @@
  * one unit, or refused with the reason. Of several at a time each sees what it replaces.
  */
 import { normalize } from 'node:path/posix';
+import { z } from 'zod';
 import { fanOutErrors } from '../config/checks.ts';
 import { PUSHED_FILE, type Bundle, type BundleReader, type DomainEdit } from '../config/bundle.ts';
 import { namedRecipientsOf, type NamedRecipient, claimKey, type Snapshot } from '../config/snapshot.ts';
@@ -18,10 +19,38 @@ import { recordEvent } from '../store/events.ts';
 import { findProject, putInForce, revisionWith, findRevision } from '../store/projects.ts';
 import { OPERATOR } from '../store/tenants.ts';
 import { UnmetError, type Store } from '../store/store.ts';
-import type { ProjectRow } from '../store/tables.ts';
+import type { ProjectRow, RevisionRow } from '../store/tables.ts';
 import type { Consent } from './consent.ts';
+import type { Principal } from './principal.ts';
 import { readRevision, type RevisionReading } from '../config/in-force.ts';
 import { Recent } from '../lib/lru.ts';
+
+const authorSchema = z.object({
+  kind: z.enum(['key', 'session', 'operator', 'file']),
+  /** Of the key. */
+  id: z.string().nullable(),
+  /** Of the key or the account; the machine and its file. */
+  name: z.string().nullable(),
+});
+
+/** Who puts a revision in force: an API key, a session of the console, the operator on the machine, or a file. */
+export type RevisionAuthor = Readonly<z.output<typeof authorSchema>>;
+
+/** Who asks, as the author of a revision. */
+export function authorFor({ key, tenant }: Pick<Principal, 'key' | 'tenant'>): RevisionAuthor {
+  if (key !== undefined) return { kind: 'key', id: key.id, name: key.name };
+  return { kind: 'operator', id: null, name: tenant.name };
+}
+
+/** The author of a revision as it is kept. */
+export function writeAuthor(author: RevisionAuthor): string {
+  return JSON.stringify(author);
+}
+
+/** Who put a revision in force last; null where that is not known. */
+export function readAuthor({ author }: Pick<RevisionRow, 'author'>): RevisionAuthor | null {
+  return author === null ? null : authorSchema.parse(JSON.parse(author));
+}
 
 export interface PushParts extends NameParts {
   readonly clock: Clock;
@@ -40,6 +69,8 @@ export interface Push {
   readonly base?: string | null | undefined;
   /** `api`: the document was changed by another route than a push. */
   readonly source?: 'push' | 'api';
+  /** Who pushes it. */
+  readonly author: RevisionAuthor | undefined;
   /** Only tell what would happen. */
   readonly dryRun: boolean;
   /** Whether recipients that have to agree are mailed a link. */
@@ -131,7 +162,7 @@ export async function push(given: Push, parts: PushParts): Promise<PushOutcome> 
 
 /** Adds a domain to a project, or takes one out: a push of the same document with that change. Undefined: no such project. */
 export async function editDomains(
-  { tenant, slug }: Pick<Push, 'tenant' | 'slug'>,
+  { tenant, slug, author }: Pick<Push, 'tenant' | 'slug' | 'author'>,
   edit: DomainEdit,
   parts: PushParts,
 ): Promise<PushOutcome | undefined> {
@@ -146,7 +177,7 @@ export async function editDomains(
       return conflict(`The configuration of ${slug} cannot be edited: change its YAML and push it.`);
     const bundle = { yaml, files: revision.files };
     const source = row.source === 'api' ? 'api' : 'push';
-    const change = { tenant, slug, bundle, source, base: row.revision, dryRun: false, asks: false } as const;
+    const change = { tenant, slug, author, bundle, source, base: row.revision, dryRun: false, asks: false } as const;
     const outcome = await push({ ...change, may: () => true }, parts);
     // Another push came between.
     if (outcome.kind !== 'conflict' || outcome.message !== MOVED_ON || tries === MAX_TRIES) return outcome;
@@ -266,7 +297,7 @@ async function commit({ given, row, current, next, changes }: Decided, parts: Pu
   const project = { tenant, slug, name: next.project.name, source, machine: null, file: null, ...bundle };
   const was = row?.revision;
   const id = (await revisionWith(store, project)) ?? newId('rev', now);
-  const [keep, put] = putInForce(project, { was, id }, now);
+  const [keep, put] = putInForce(project, { was, id, author: given.author && writeAuthor(given.author) }, now);
   const gone = Object.keys(current?.domains ?? {}).filter((name) => !Object.hasOwn(next.domains, name));
   const listed = changes.slice(0, MAX_LISTED).map(({ op, path }) => ({ op, path }));
   const data = { project: slug, revision: id, changes: listed, count: changes.length };

@@ -1,15 +1,18 @@
 /** `postern forms …`, `instant …`, `recipients …` and `submissions …`. */
 import { Option } from 'commander';
-import { labelOf } from '../config/snapshot.ts';
-import { formSchema, type FormConfig } from '../config/schema.ts';
-import { forms as routes, instantForms as instantRoutes, recipients as recipientRoutes } from '../contract/forms.ts';
+import {
+  forms as routes,
+  formTools,
+  instantForms as instantRoutes,
+  recipients as recipientRoutes,
+  SNIPPET_STYLES,
+  type SnippetStyle,
+} from '../contract/forms.ts';
 import type { AnswerOf } from '../contract/route.ts';
 import { submissions as submissionRoutes } from '../contract/submissions.ts';
 import type { CliCommand } from './command.ts';
 import { counted, print, save, shortTime, sizeText, writeFacts, writeJson, listing, showing } from './output.ts';
 import { EXIT, isConfirmed, type Api } from './run.ts';
-import { RequestRefused } from './client.ts';
-import { snippetOf, STYLES, type SnippetField, type Style } from './snippet.ts';
 import { printable, type Terminal } from './terminal.ts';
 import { mailAddress } from './values.ts';
 
@@ -98,8 +101,11 @@ function addForms(program: CliCommand): void {
     .argument(...FORM)
     .description('Print HTML for a form')
     .addOption(
-      new Option('--style <style>', 'Plain HTML, HTML with a script, or HTML for the Formspree client')
-        .choices(STYLES)
+      new Option(
+        '--style <style>',
+        'Plain HTML, HTML with a script, a React component, or HTML for htmx or the Formspree client',
+      )
+        .choices(SNIPPET_STYLES)
         .default('html'),
     )
     .example('forms snippet example.com/contact > contact.html', 'Create a ready-to-use form')
@@ -111,49 +117,12 @@ function recipientText({ address, status }: { readonly address: string; readonly
   return status === 'confirmed' ? address : `${address} (${status})`;
 }
 
-const SHOWN_SETTINGS: ReadonlySet<string> = new Set(['required', 'fields', 'uploads', 'spam_protection']);
-
-/** What a page needs to know; what an older or newer server says more is left out. */
-function settingsOf(settings: Readonly<Record<string, unknown>>): FormConfig {
-  return formSchema.parse(Object.fromEntries(Object.entries(settings).filter(([name]) => SHOWN_SETTINGS.has(name))));
-}
-
 /** Prints code for a page with the form. */
-async function snippet(api: Api, id: string, { style }: { style: Style }): Promise<void> {
-  const { endpoint, ...form } = await findForm(api, id);
-  const settings = settingsOf('settings' in form ? form.settings : {});
-  const { honeypot } = settings.spam_protection;
-  const code = snippetOf({ id: form.id, endpoint, honeypot, fields: fieldsOf(settings) }, style);
-  if (api.json) writeJson(api.terminal, { id: form.id, endpoint, style, code });
+async function snippet(api: Api, form: string, { style }: { style: SnippetStyle }): Promise<void> {
+  const { id, endpoint, snippets } = await api.client.call({ route: formTools.snippets, params: { id: form } });
+  const code = snippets.find((one) => one.style === style)?.code ?? '';
+  if (api.json) writeJson(api.terminal, { id, endpoint, style, code });
   else api.terminal.write(code);
-}
-
-type Shown = AnswerOf<typeof routes.show> | AnswerOf<typeof instantRoutes.show>;
-
-/** The API keeps instant forms apart, which have ids of the same kind as those that it made itself. */
-async function findForm({ client }: Api, id: string): Promise<Shown> {
-  try {
-    return await client.call({ route: routes.show, params: { id } });
-  } catch (error) {
-    const isLost = error instanceof RequestRefused && error.refused.code === 'FORM_NOT_FOUND';
-    if (!isLost || !id.startsWith('frm_')) throw error;
-    return client.call({ route: instantRoutes.show, params: { id } });
-  }
-}
-
-const DEFAULT_FIELDS = ['name', 'email', 'message'];
-
-/** Those that the form names, else the usual ones; one for files where it takes them; an address to answer to in any case. */
-function fieldsOf({ required, fields, uploads }: FormConfig): SnippetField[] {
-  const named = [...new Set([...Object.keys(fields), ...required])];
-  const names = named.length === 0 ? DEFAULT_FIELDS : named;
-  const isAnswerable = names.some((name) => name === 'email' || fields[name]?.type === 'email');
-  const all = (isAnswerable ? names : ['email', ...names]).map((name): SnippetField => {
-    const { type = name === 'email' ? 'email' : 'text', ...rest } = fields[name] ?? {};
-    return { ...rest, name, type, label: labelOf({ fields }, name), isRequired: required.includes(name) };
-  });
-  const takesFiles = uploads?.enabled === true && !all.some(({ type }) => type === 'file');
-  return takesFiles ? [...all, { name: 'files', label: 'Files', type: 'file', isRequired: false }] : all;
 }
 
 function addRecipients(program: CliCommand): void {

@@ -4,6 +4,7 @@ import { stat } from 'node:fs/promises';
 import { dirname, join, relative, resolve } from 'node:path';
 import { PUSHED_FILE } from '../config/bundle.ts';
 import { readBeside, readText } from '../config/files.ts';
+import { sampleFields } from '../config/sample.ts';
 import { labelOf } from '../config/snapshot.ts';
 import { glanceAtProject, parseProject, type Invalid, type ValidProject } from '../config/parse.ts';
 import type { ProjectConfig, FormConfig } from '../config/schema.ts';
@@ -101,33 +102,10 @@ export function formsIn({ domains, collections }: ProjectConfig): LocalForm[] {
   );
 }
 
-const DEFAULT_FIELDS = ['name', 'email', 'subject', 'message'];
-const VALUES: ReadonlyMap<string, string> = new Map([
-  ['name', 'Ada Lovelace'],
-  ['email', 'ada@example.com'],
-  ['subject', 'A question'],
-  ['message', 'Hello,\n\nis the engine still for sale? I would like to see it before the end of the month.\n\nAda'],
-  ['company', 'Analytical Engines Ltd'],
-  ['phone', '+44 20 7946 0123'],
-]);
-const BY_TYPE: Readonly<Record<FormConfig['fields'][string]['type'], string>> = {
-  text: 'Some words',
-  textarea: 'Some words',
-  email: 'ada@example.com',
-  url: 'https://example.com/engine',
-  tel: '+44 20 7946 0123',
-  number: '42',
-  date: '2026-12-10',
-  checkbox: 'yes',
-  list: 'One, Two',
-  hidden: 'contact-page',
-  file: '',
-};
-
 /** The variables of its templates; `given` overrides them, its `form` member by member. */
 export function sampleOf(form: LocalForm | undefined, given: Variables = {}): Variables {
   const { form: givenFields, ...others } = given;
-  const values = { ...fieldsOf(form), ...(typeof givenFields === 'object' ? givenFields : {}) };
+  const values = { ...sampleFields(form?.config), ...(typeof givenFields === 'object' ? givenFields : {}) };
   const config = { fields: form?.config.fields ?? {} };
   const domain = form === undefined ? 'example.com' : (form.domain ?? 'mail.example.net');
   return {
@@ -150,17 +128,4 @@ export function sampleOf(form: LocalForm | undefined, given: Variables = {}): Va
         : [],
     ...others,
   };
-}
-
-function fieldsOf(form: LocalForm | undefined): Record<string, unknown> {
-  const { fields = {}, required = [] } = form?.config ?? {};
-  const declared = Object.keys(fields);
-  const all = new Set([...(declared.length === 0 ? DEFAULT_FIELDS : declared), ...required]);
-  const names = [...all].filter((name) => fields[name]?.type !== 'file');
-  return Object.fromEntries(
-    names.map((name) => {
-      const { type = 'text', options } = fields[name] ?? {};
-      return [name, options?.[0] ?? (type === 'text' ? VALUES.get(name) : undefined) ?? BY_TYPE[type]];
-    }),
-  );
 }

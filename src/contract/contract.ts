@@ -6,7 +6,7 @@ import { analytics } from './analytics.ts';
 import { adminDomains, domains, hostKeys } from './domains.ts';
 import { emails, resendEmails, suppressions } from './email.ts';
 import { erasure } from './erase.ts';
-import { collections, forms, instantForms, recipients } from './forms.ts';
+import { collections, forms, formTools, instantForms, recipients } from './forms.ts';
 import { keys } from './keys.ts';
 import { projects } from './projects.ts';
 import { mailLog, queue } from './queue.ts';
@@ -28,6 +28,7 @@ export const API = {
   emails,
   resendEmails,
   suppressions,
+  formTools,
   forms,
   instantForms,
   collections,

@@ -1,5 +1,6 @@
 /** Forms, instant forms and collections of forms, and the recipients who must agree to get their mail. */
 import { z } from 'zod';
+import { files, finding, MAX_BODY_BYTES } from './projects.ts';
 import { route } from './route.ts';
 import {
   cursor,
@@ -103,6 +104,94 @@ export const newForm = z.looseObject({
 
 const READ = { permission: 'forms.read', tag: 'Forms' } as const;
 const WRITE = { permission: 'forms.write', domains: 'narrow', tag: 'Forms' } as const;
+
+/** Kinds of code for web pages. */
+export const SNIPPET_STYLES = ['html', 'fetch', 'react', 'htmx', 'formspree'] as const;
+
+export type SnippetStyle = (typeof SNIPPET_STYLES)[number];
+
+const snippet = z.object({
+  style: z.enum(SNIPPET_STYLES),
+  language: z.enum(['html', 'jsx']),
+  code: z.string(),
+});
+
+/** What a form shows and mails. */
+const PREVIEWS = ['notification', 'acknowledgment', 'confirmation', 'thank_you', 'error'] as const;
+
+const MAX_FIELDS = 200;
+const MAX_VALUE = 65_536;
+const value = z.string().max(MAX_VALUE, 'must be at most 65,536 characters');
+const values = z
+  .record(z.string().min(1).max(200), z.union([value, z.array(value).max(MAX_FIELDS)]))
+  .refine((all) => Object.keys(all).length <= MAX_FIELDS, 'must be 200 fields at most');
+
+const previewFault = finding.extend({
+  file: z.string().describe('`postern.yml`, or the file of the bundle.'),
+  template: z.string().nullable().describe('The template that failed, with the part; `line` counts within that part.'),
+});
+
+const preview = z.object({
+  errors: z
+    .array(previewFault)
+    .describe(
+      'Why it cannot be shown, or what failed in a template. Where the bundle is invalid, nothing is rendered.',
+    ),
+  language: z.string().nullable().describe('Of the form.'),
+  from: z.string().nullable(),
+  to: z.array(z.string()),
+  reply_to: z.string().nullable(),
+  subject: z.string().nullable(),
+  text: z.string().nullable(),
+  html: z.string().nullable().describe('A mail or a page, as it is sent. It is for a frame that runs no scripts.'),
+});
+
+/** What helps to build a form: code for its page, previews, a test. */
+export const formTools = {
+  snippets: route('GET /forms/*id/snippets', {
+    ...READ,
+    readsLive: true,
+    domains: 'narrow',
+    summary: 'Shows code for web pages with the address, the fields and the honeypot of a form.',
+    description: 'Instant forms have it as well.',
+    answer: z.object({ id: z.string(), endpoint, snippets: z.array(snippet) }),
+    errors: ['FORM_NOT_FOUND'],
+  }),
+  preview: route('POST /forms/*id/preview', {
+    ...READ,
+    readsLive: true,
+    domains: 'narrow',
+    summary: 'Renders a mail or a page of a form, also of a configuration that is not pushed yet.',
+    description:
+      'Nothing is stored or sent. With `config` the form is taken from there; otherwise it is the one in force. The mail has the data of a submission, the given fields, or a sample.',
+    body: z.strictObject({
+      show: z.enum(PREVIEWS).default('notification').describe('`confirmation`: the mail of double opt-in.'),
+      config: z.string().optional().describe('The YAML of a project, at most 256 KiB.'),
+      files: files.default({}).describe('Contents of the files that it names, as in a push.'),
+      fields: values.optional().describe('Values of the fields by name. Default: a sample.'),
+      submission: z
+        .string()
+        .regex(/^sub_[0-9a-z]{26}$/, 'must be the id of a submission')
+        .optional()
+        .describe('A submission to the form, whose data is shown.'),
+    }),
+    maxBody: MAX_BODY_BYTES,
+    answer: preview,
+    errors: ['FORM_NOT_FOUND', 'NOT_FOUND'],
+  }),
+  test: route('POST /forms/*id/test', {
+    ...WRITE,
+    summary: 'Posts a test submission to a form, which takes the ordinary path.',
+    description:
+      'It is checked, judged by the spam filter, stored and mailed like the post of a visitor, and marked with the reason `test`. It counts as a submission.',
+    body: z.strictObject({ fields: values.optional().describe('Values of the fields by name. Default: a sample.') }),
+    answer: z.object({
+      id: z.string().describe('The submission.'),
+      status: z.enum(['accepted', 'spam', 'pending']),
+    }),
+    errors: ['FORM_NOT_FOUND', 'DOMAIN_NOT_VERIFIED'],
+  }),
+};
 
 export const forms = {
   list: route('GET /forms', {

@@ -2,12 +2,12 @@
 import { normalize } from 'node:path/posix';
 import { z } from 'zod';
 import { route } from './route.ts';
-import { environment, flag, label, listing, page, slug, source, time } from './values.ts';
+import { cursor, environment, flag, label, listing, page, pageSize, slug, source, time } from './values.ts';
 
 const MAX_FILES = 200;
 const MAX_FILES_BYTES = 5 * 1024 * 1024;
 /** The files and the YAML; JSON may escape some characters. */
-const MAX_BODY_BYTES = 12 * 1024 * 1024;
+export const MAX_BODY_BYTES = 12 * 1024 * 1024;
 
 const project = z.object({
   id: z.string(),
@@ -32,7 +32,8 @@ export const finding = z.object({
   column: z.int(),
 });
 
-const files = z
+/** The contents of a bundle's files by name. */
+export const files = z
   .record(
     z.string().refine(isWithin, 'must be a path below the folder of the YAML, such as templates/contact.html'),
     z.string(),
@@ -52,16 +53,33 @@ const base_revision = z
     'The revision that this one replaces, null for a project without one: 409 if another is deployed. Default: any.',
   );
 
+const changes = z.array(
+  z.object({
+    op: z.enum(['add', 'remove', 'change']),
+    path: z.string(),
+    keys: z.array(z.string()).describe('The path, key by key, because names of domains contain dots.'),
+    from: z.unknown().describe('null if it is new.'),
+    to: z.unknown().describe('null if it was removed.'),
+  }),
+);
+
+const revision = z.object({
+  id: z.string(),
+  created_at: time.describe('When it was deployed last.'),
+  current: z.boolean().describe('It is deployed now.'),
+  size: z.int().nullable().describe('Bytes of the YAML and its files.'),
+  author: z
+    .object({
+      kind: z.enum(['key', 'session', 'operator', 'file']),
+      id: z.string().nullable().describe('Of the API key.'),
+      name: z.string().nullable().describe('Of the key, the account, or the machine and its file.'),
+    })
+    .nullable()
+    .describe('Who deployed it last; null if that was before Postern recorded it.'),
+});
+
 const pushed = z.object({
-  changes: z.array(
-    z.object({
-      op: z.enum(['add', 'remove', 'change']),
-      path: z.string(),
-      keys: z.array(z.string()).describe('The path, key by key, because names of domains contain dots.'),
-      from: z.unknown().describe('null if it is new.'),
-      to: z.unknown().describe('null if it was removed.'),
-    }),
-  ),
+  changes,
   warnings: z.array(finding),
   revision: z.string().nullable().describe('The deployed revision; after a dry run the one that was deployed before.'),
 });
@@ -117,6 +135,24 @@ export const projects = {
         .array(z.object({ id: z.string(), created_at: time, current: z.boolean() }))
         .describe('The latest 100, newest first; any of them can be restored.'),
     }),
+  }),
+  revisions: route('GET /projects/:slug/revisions', {
+    ...READ,
+    readsLive: true,
+    summary: 'Lists the revisions of a project, the one deployed last first.',
+    description: 'A content has one revision: pushed again, it moves to the top. Any of them can be restored.',
+    query: z.strictObject({ limit: pageSize, cursor: cursor(/^\d{1,16}-rev_[0-9a-z]{26}$/) }),
+    answer: page({ revisions: z.array(revision) }),
+  }),
+  changes: route('GET /projects/:slug/revisions/:revision/changes', {
+    ...READ,
+    readsLive: true,
+    summary: 'Compares a revision with another one.',
+    query: z.strictObject({
+      from: z.string().optional().describe('`rev_…`, the revision to compare with. Default: the deployed one.'),
+    }),
+    answer: z.object({ from: z.string(), to: z.string(), changes }),
+    errors: ['CONFLICT'],
   }),
   push: route('PUT /projects/:slug/config', {
     ...WRITE,

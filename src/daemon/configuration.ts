@@ -1,4 +1,5 @@
 /** The configuration of the daemon: server.yml, and the projects of the store, which the layer `config` does not know. */
+import { writeAuthor } from '../accounts/projects.ts';
 import { loadServer, type Reading } from '../config/folder.ts';
 import { formatProblem } from '../config/problem.ts';
 import type { ServerConfig } from '../config/schema.ts';
@@ -46,7 +47,11 @@ export function projectStore({
       const id = (await revisionWith(store, project)) ?? newId('rev', now);
       const { file, slug } = content;
       unit.push(
-        ...putInForce(project, { was, id }, now),
+        ...putInForce(
+          project,
+          { was, id, author: writeAuthor({ kind: 'file', id: null, name: `${machine}: ${file}` }) },
+          now,
+        ),
         insertProjectFile({ machine, file, slug, hash: hashOf(content), loaded_at: now }),
       );
     }

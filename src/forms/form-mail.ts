@@ -26,7 +26,7 @@ import { builtinTemplates, isBuiltin, oneLine } from '../templates/engine.ts';
 import { bodyText, buttonLink, firstRow, lastRow, mailPage, smallText, titleText } from '../templates/mail-page.ts';
 import { builtinSender, builtinSubject, visitorName, visitorSubject } from '../templates/visitor.ts';
 import type { ProjectTemplates, RenderedPart, Renderer, RenderPart } from '../templates/render.ts';
-import type { Rendered, TemplateType, Variables } from '../templates/template.ts';
+import type { Rendered, TemplateFault, TemplateType, Variables } from '../templates/template.ts';
 import {
   emailOf,
   readAcknowledgmentSource,
@@ -65,8 +65,11 @@ export interface OwnerLinks {
 
 /** What a form's mail is made from. */
 export interface FormMail {
-  readonly message: MessageRow;
-  readonly submission: SubmissionRow;
+  readonly message: Pick<MessageRow, 'id' | 'tenant' | 'created_at'>;
+  readonly submission: Pick<
+    SubmissionRow,
+    'id' | 'form' | 'domain' | 'revision' | 'created_at' | 'ip' | 'referer' | 'fields' | 'control'
+  >;
   readonly fields: readonly Field[];
   readonly control: StoredControl;
   readonly files: readonly FileRow[];
@@ -80,7 +83,8 @@ export interface FormMail {
   /** The links for the owner. */
   readonly linksFor: (recipient: string | undefined) => OwnerLinks;
   readonly translation: Translation;
-  readonly log: Log;
+  /** Takes what fails in a template, which the built-in one then replaces. */
+  readonly onFault: (template: string, fault: TemplateFault) => void;
 }
 
 /** Time zones whose built-in templates are kept: making a formatter costs a hundred times what using it does. */
@@ -152,7 +156,10 @@ export function createFormSource(options: FormSourceOptions): Source {
         };
       },
       translation: translationOf(form.theme?.language ?? 'en'),
-      log,
+      onFault(template, { message: error }) {
+        const facts = { form: submission.form, key, template, revision: submission.revision, message: message.id };
+        log.error('template.failed', { ...facts, error });
+      },
     };
   }
 
@@ -246,7 +253,7 @@ export function senderAddress({ from }: Pick<FormConfig, 'from'>, domain: string
 }
 
 /** The acknowledgment to `to`; answers go to `replyTo`. */
-async function acknowledgment(mail: FormMail, { to, replyTo }: AcknowledgmentSource): Promise<Mail> {
+export async function acknowledgment(mail: FormMail, { to, replyTo }: AcknowledgmentSource): Promise<Mail> {
   const { form, submission } = mail;
   const { acknowledgment: config } = form.config;
   const fields = mail.fields.map(([name, value]) => {
@@ -266,7 +273,7 @@ async function acknowledgment(mail: FormMail, { to, replyTo }: AcknowledgmentSou
 }
 
 /** The mail with the link that confirms a submission. Nothing in it but the address is the visitor's. */
-function confirmation(mail: FormMail, { to, link }: ConfirmationSource): Mail {
+export function confirmation(mail: FormMail, { to, link }: ConfirmationSource): Mail {
   const { form, submission, translation } = mail;
   const { say } = translation;
   const name = plainName(form);
@@ -472,7 +479,8 @@ async function renderMail(
   const results = parts.length === 0 ? [] : await renderer.render(message.tenant, parts);
   const values = new Map(expressions.map((source, i) => [source, okOr(mail, source, results[i])?.text]));
   const custom = own ? okOr(mail, name, results.at(-1)) : undefined;
-  if (!own && !isBuiltin(name)) logFailure(mail, name, 'there is no such template');
+  if (!own && !isBuiltin(name))
+    mail.onFault(name, { ...NO_PLACE, template: name, message: 'there is no such template' });
   return {
     ...(custom ?? builtins(timezone)[type](variables)),
     lines: lines.map((line) => {
@@ -485,9 +493,11 @@ async function renderMail(
 
 function okOr(mail: FormMail, template: string, result: RenderedPart | undefined): Rendered | undefined {
   if (result !== undefined && 'ok' in result) return result.ok;
-  logFailure(mail, template, result === undefined ? 'it was not rendered' : result.fault.message);
+  mail.onFault(template, result?.fault ?? { ...NO_PLACE, template, message: 'it was not rendered' });
   return undefined;
 }
+
+const NO_PLACE = { part: 'text', line: 1, column: 1 } as const;
 
 /** The first that says something, as one line. */
 function firstLine(candidates: readonly (string | undefined)[], fallback: string): string {
@@ -496,11 +506,6 @@ function firstLine(candidates: readonly (string | undefined)[], fallback: string
     if (line !== '') return line;
   }
   return fallback;
-}
-
-function logFailure({ log, form, submission, message }: FormMail, template: string, error: string): void {
-  const { revision, form: id } = submission;
-  log.error('template.failed', { form: id, key: form.key, template, revision, message: message.id, error });
 }
 
 /** The conversation that this notification (`msg_…`) began; undefined where it, or what it tells of, is forgotten. */

@@ -78,10 +78,11 @@ export const loadedFiles = lister('project_files', ['machine']);
 
 // The same content again is the same revision again.
 const insertRevision = query<RevisionRow, { id: string }>(
-  (value) => sql`insert into config_revisions (id, tenant, slug, file, yaml, files, hash, created_at)
+  (value) => sql`insert into config_revisions (id, tenant, slug, file, yaml, files, hash, created_at, author, size)
     values (${value('id')}, ${value('tenant')}, ${value('slug')}, ${value('file')}, ${value('yaml')}, ${value('files')},
-      ${value('hash')}, ${value('created_at')})
-    on conflict (tenant, slug, hash) do update set created_at = excluded.created_at, file = excluded.file
+      ${value('hash')}, ${value('created_at')}, ${value('author')}, ${value('size')})
+    on conflict (tenant, slug, hash) do update set created_at = excluded.created_at, file = excluded.file,
+      author = excluded.author, size = excluded.size
     returning id`,
 );
 
@@ -122,6 +123,8 @@ export interface Replacing {
   readonly was: string | undefined;
   /** Of the revision, unless this content has one. */
   readonly id: string;
+  /** JSON: who puts it in force. */
+  readonly author?: string | undefined;
 }
 
 /** The id of the revision of the project that has this content, or undefined. */
@@ -141,16 +144,31 @@ export function hashOf({ yaml, files }: Pick<ProjectSource, 'yaml' | 'files'>): 
  */
 export function putInForce(
   project: ProjectSource,
-  { was, id }: Replacing,
+  { was, id, author }: Replacing,
   now: number,
 ): readonly [Statement<{ id: string }>, Statement] {
   const { tenant, slug, name, source, machine, file, yaml } = project;
   const hash = hashOf(project);
   const files = JSON.stringify(project.files);
-  const keep = insertRevision({ id, tenant, slug, file: file ?? '', yaml, files, hash, created_at: now });
+  const keep = insertRevision({
+    id,
+    tenant,
+    slug,
+    file: file ?? '',
+    yaml,
+    files,
+    hash,
+    created_at: now,
+    author: author ?? null,
+    size: sizeOf(project),
+  });
   const next = { tenant, slug, name, source, machine, file, hash };
   if (was === undefined) return [keep, insertProject({ ...next, id: newId('prj', now), created_at: now }, 1)];
   return [keep, updateProject({ ...next, was, unless: source === 'file' ? '' : 'file' }, 1)];
+}
+
+function sizeOf({ yaml, files }: Pick<ProjectSource, 'yaml' | 'files'>): number {
+  return Object.values(files).reduce((sum, text) => sum + Buffer.byteLength(text), Buffer.byteLength(yaml));
 }
 
 /** A revision with its files by name. */
@@ -180,3 +198,27 @@ export const revisionsOf = reader(
     select id, created_at from config_revisions
     where tenant = ${tenant} and slug = ${slug} order by created_at desc, id desc limit 100`,
 );
+
+export type ListedRevision = Pick<RevisionRow, 'id' | 'created_at' | 'author' | 'size'>;
+
+const listed = query<{ tenant: string; slug: string; at: number; id: string; limit: number }, ListedRevision>(
+  (value) => sql`select id, created_at, author, size from config_revisions
+    where tenant = ${value('tenant')} and slug = ${value('slug')} and created_at <= ${value('at')}
+      and (created_at < ${value('at')} or id < ${value('id')})
+    order by created_at desc, id desc limit ${value('limit')}`,
+);
+
+/** One page of the revisions of a project, the latest accepted first, behind this one. */
+export function listRevisions(
+  store: Store,
+  { tenant, slug }: Pick<RevisionRow, 'tenant' | 'slug'>,
+  { behind, limit }: { readonly behind: Pick<RevisionRow, 'id' | 'created_at'> | undefined; readonly limit: number },
+): Promise<ListedRevision[]> {
+  const { created_at: at, id } = behind ?? { created_at: Number.MAX_SAFE_INTEGER, id: '' };
+  return store.select(listed({ tenant, slug, at, id, limit }));
+}
+
+/** How many revisions a project has. */
+export function countRevisions(store: Store, { tenant, slug }: Pick<RevisionRow, 'tenant' | 'slug'>): Promise<number> {
+  return countOf(store.read.selectFrom('config_revisions').where('tenant', '=', tenant).where('slug', '=', slug));
+}

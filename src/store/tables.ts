@@ -79,6 +79,10 @@ export interface Tables {
     /** SHA-256 of yaml and files: the same content is the same revision. */
     hash: string;
     created_at: number;
+    /** JSON: who put it in force last; null where that is not known. */
+    author: string | null;
+    /** Bytes of yaml and files; null where nobody counted. */
+    size: number | null;
   };
   domains: {
     name: string;

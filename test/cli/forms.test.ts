@@ -3,7 +3,8 @@ import { readFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { runInNewContext } from 'node:vm';
 import { describe, expect, test } from 'vitest';
-import { snippetOf, STYLES } from '../../src/cli/snippet.ts';
+import { SNIPPET_STYLES } from '../../src/contract/forms.ts';
+import { snippetOf } from '../../src/forms/snippet.ts';
 import { OPERATOR } from '../../src/store/tenants.ts';
 import { startHttp, type TestHttp, type TestHttpOptions } from '../harness/http.ts';
 import { testKey } from '../harness/keys.ts';
@@ -233,7 +234,7 @@ describe('forms', () => {
     expect(snippetOf(own, 'formspree')).toContain('"origin":"https://example.net/mail"');
   });
 
-  test.each(STYLES)('of the style %s let no name out of its place', (style) => {
+  test.each(SNIPPET_STYLES)('of the style %s let no name out of its place', (style) => {
     const nasty = `"><script>alert(1)</script>`;
     const code = snippetOf(
       {

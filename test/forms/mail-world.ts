@@ -152,7 +152,7 @@ export function formMailOf(config: WorldConfig, entries: Entries): FormMail {
     project: { revision: 'rev_1', templates, timezone: settings.timezone },
     renderer: rendererHere(),
     builtins: (timezone) => builtinTemplates(timezone),
-    log: silentLog,
+    onFault: () => undefined,
   };
 }
 

@@ -110,6 +110,8 @@ test('every route has an example that is still true', async () => {
   await call(API.projects.list, { query: '?limit=1' });
   const pushed = await call(API.projects.push, { params: { slug: 'shop' }, body: { config: YAML } });
   await call(API.projects.config, { params: { slug: 'shop' } });
+  await call(API.projects.revisions, { params: { slug: 'shop' } });
+  await call(API.projects.changes, { params: { slug: 'shop', revision: String(pushed['revision']) } });
   await call(API.projects.rollback, { params: { slug: 'shop' }, body: { revision: pushed['revision'] } });
   await call(API.projects.remove, { params: { slug: 'my-site' } });
 
@@ -119,6 +121,12 @@ test('every route has an example that is still true', async () => {
   await call(API.forms.change, { params: { id: form }, body: { subject: 'Message from the site' } });
   await call(API.forms.show, { params: { id: form } });
   await call(API.forms.list, { query: '?limit=1' });
+  await call(API.formTools.snippets, { params: { id: form } });
+  await call(API.formTools.preview, { params: { id: form }, body: { show: 'notification', fields: { name: 'Ada' } } });
+  await call(API.formTools.test, {
+    params: { id: form },
+    body: { fields: { email: 'ada@inbox.test', message: 'Test' } },
+  });
   const instant = await make(API.instantForms.create, { body: { name: 'Newsletter', email: 'owner@inbox.test' } });
   await call(API.instantForms.change, { params: { id: instant }, body: { name: 'News' } });
   await call(API.instantForms.show, { params: { id: instant } });

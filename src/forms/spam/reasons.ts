@@ -57,6 +57,7 @@ export const REASONS = {
     what: 'the token of the page: sent sooner than people write 12, used before or forged 10',
   },
   challenge: { points: [-4, -4], what: 'the visitor passed the form’s challenge' },
+  test: { points: [0, 0], what: 'a test that was sent through the API or the console' },
   akismet: { points: [20, 20], what: 'the configured Akismet service calls it spam' },
   rspamd: { points: [-3, 20], what: 'the verdict of the configured rspamd server' },
 } as const satisfies Readonly<Record<string, Kind>>;

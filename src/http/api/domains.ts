@@ -1,6 +1,6 @@
 /** Domains of a tenant: what each has to publish, and what DNS says of it; and the DKIM keys of the server's own name. */
 import { accountIdOf, mayTouch, type Principal, readableTenants } from '../../accounts/principal.ts';
-import { editDomains, type PushOutcome } from '../../accounts/projects.ts';
+import { authorFor, editDomains, type PushOutcome } from '../../accounts/projects.ts';
 import { claimKey, type Domain } from '../../config/snapshot.ts';
 import * as contract from '../../contract/domains.ts';
 import { dkimRecord } from '../../dns/records.ts';
@@ -105,7 +105,11 @@ export function domainsRoutes(services: Services): Route[] {
       if (name === undefined) return invalidAt('domain', 'must be a domain name such as example.com');
       if (!mayTouch(principal, name)) return refuse('AUTH_DOMAIN_NOT_ALLOWED');
       if (snapshot().claims.get(claimKey(tenant, name))?.project.slug !== slug) {
-        const outcome = await editDomains({ tenant, slug }, { op: 'add', domain: name }, services);
+        const outcome = await editDomains(
+          { tenant, slug, author: authorFor(principal) },
+          { op: 'add', domain: name },
+          services,
+        );
         if (outcome === undefined) {
           const isLive = (await findProject(store, accountIdOf(principal), slug)) !== undefined;
           return principal.environment === 'test' && isLive ? refuse('AUTH_TEST_KEY') : notFound('project', slug);
@@ -136,7 +140,8 @@ export function domainsRoutes(services: Services): Route[] {
     remove: (call) =>
       withDomain(call, async (name, tenant, { project }) => {
         const report = await domains.report(name, tenant);
-        return refusalOf(await editDomains(project, { op: 'remove', domain: name }, services)) ?? report;
+        const edited = { tenant, slug: project.slug, author: authorFor(call.principal) };
+        return refusalOf(await editDomains(edited, { op: 'remove', domain: name }, services)) ?? report;
       }),
   });
 }

@@ -1,7 +1,19 @@
 /** Projects of a tenant; those that a file manages are changed in their file. */
 import type { z } from 'zod';
 import { accountIdOf, mayTouch, type Principal, readableTenants } from '../../accounts/principal.ts';
-import { emptyProject, managedByFile, placesIn, push, type Push, type PushOutcome } from '../../accounts/projects.ts';
+import {
+  authorFor,
+  emptyProject,
+  managedByFile,
+  placesIn,
+  push,
+  type Push,
+  type PushOutcome,
+  readAuthor,
+  writeAuthor,
+} from '../../accounts/projects.ts';
+import { diffConfig, writtenProject, type Change } from '../../config/diff.ts';
+import type { ProjectConfig } from '../../config/schema.ts';
 import type { Project, Snapshot } from '../../config/snapshot.ts';
 import type { Problem } from '../../config/problem.ts';
 import { slugOf } from '../../config/scalars.ts';
@@ -10,10 +22,12 @@ import { environmentOf, newId } from '../../lib/ids.ts';
 import { releaseDomainsOf } from '../../store/domains.ts';
 import {
   countProjects,
+  countRevisions,
   deleteProject,
   findProject,
   forgetProjectFiles,
   listProjects,
+  listRevisions,
   putInForce,
   findRevision,
   findRevisionOf,
@@ -39,7 +53,11 @@ export function projectsRoutes(services: Services): Route[] {
     const now = clock.now();
     const nobodys = { source: 'api', machine: null, file: null } as const;
     const made = { tenant, slug, name, ...nobodys, ...emptyProject({ name, slug }) };
-    const inForce = putInForce(made, { was: undefined, id: newId('rev', now) }, now);
+    const inForce = putInForce(
+      made,
+      { was: undefined, id: newId('rev', now), author: writeAuthor(authorFor(principal)) },
+      now,
+    );
     // It begins without domains, whatever claims of another of this name are left.
     const written = await writeIfMet(store, [...inForce, releaseDomainsOf({ tenant, project: slug })]);
     if (written === undefined) return undefined;
@@ -90,7 +108,13 @@ export function projectsRoutes(services: Services): Route[] {
     if (tenant === undefined) return refuse('AUTH_TEST_KEY');
     const asks = principal.environment === 'live';
     const outcome = await push(
-      { ...given, tenant, asks, may: (domain: string | undefined) => mayTouch(principal, domain) },
+      {
+        ...given,
+        tenant,
+        asks,
+        author: authorFor(principal),
+        may: (domain: string | undefined) => mayTouch(principal, domain),
+      },
       services,
     );
     return answerOf(outcome);
@@ -108,10 +132,22 @@ export function projectsRoutes(services: Services): Route[] {
   function answerOf(outcome: PushOutcome): Outcome<DataOf<typeof contract.projects.push>> {
     if (outcome.kind !== 'done') return refusalOfPush(outcome, snapshot(), clock.now());
     const { changes, warnings, revision } = outcome;
-    const shownChanges = changes.map(({ keys, from, to, ...change }) => {
-      return { ...change, keys: [...keys], from: from ?? null, to: to ?? null };
-    });
-    return json({ changes: shownChanges, warnings: warnings.map(placeOf), revision });
+    return json({ changes: changes.map(shownChange), warnings: warnings.map(placeOf), revision });
+  }
+
+  /** What a revision says, or why it cannot be shown. */
+  async function readRevisionOf(
+    row: ProjectRow,
+    id: string,
+    principal: Principal,
+  ): Promise<{ readonly config: ProjectConfig } | Refusal> {
+    const revision = await findRevisionOf(store, row, id);
+    if (revision === undefined) return unknownRevision(id);
+    const { result } = await reader.read(revision, { tenant: row.tenant, accepted: true });
+    if (!('ok' in result))
+      return refuse('CONFLICT', { message: `The revision ${id} cannot be read by this version of Postern.` });
+    const isOwn = placesIn(result.ok).every((domain) => mayTouch(principal, domain));
+    return isOwn ? { config: result.ok } : refuse('AUTH_DOMAIN_NOT_ALLOWED');
   }
 
   return implement(contract.projects, {
@@ -140,6 +176,31 @@ export function projectsRoutes(services: Services): Route[] {
       return row === undefined ? notFound('project', slug) : json(shown(row));
     },
     remove: ({ principal, params: { slug }, query: { force } }) => end(principal, slug, force === 'true'),
+    async revisions({ principal, params: { slug }, query: { limit, cursor } }) {
+      const row = await findVisible(principal, slug);
+      if (row === undefined) return notFound('project', slug);
+      if (!mayTouchProject(principal, row)) return refuse('AUTH_DOMAIN_NOT_ALLOWED');
+      const [at = '', id = ''] = cursor?.split('-') ?? [];
+      const behind = cursor === undefined ? undefined : { created_at: Number(at), id };
+      const rows = await listRevisions(store, row, { behind, limit: limit + 1 });
+      const { page, next_cursor } = pageOf(rows, limit, (one) => `${one.created_at}-${one.id}`);
+      const revisions = page.map((one) => ({ ...one, author: readAuthor(one), current: one.id === row.revision }));
+      return json({ revisions, count: await countRevisions(store, row), next_cursor });
+    },
+    async changes({ principal, params: { slug, revision }, query: { from } }) {
+      const row = await findVisible(principal, slug);
+      if (row === undefined) return notFound('project', slug);
+      if (!mayTouchProject(principal, row)) return refuse('AUTH_DOMAIN_NOT_ALLOWED');
+      const [before, after] = [from ?? row.revision, revision];
+      const read: ProjectConfig[] = [];
+      for (const id of [before, after]) {
+        const config = await readRevisionOf(row, id, principal);
+        if ('kind' in config) return config;
+        read.push(config.config);
+      }
+      const [one, other] = read.map((config) => writtenProject(config));
+      return json({ from: before, to: after, changes: diffConfig(one, other).map(shownChange) });
+    },
     async config({ principal, params: { slug }, query: { revision: asked } }) {
       const row = await findVisible(principal, slug);
       if (row === undefined) return notFound('project', slug);
@@ -191,6 +252,10 @@ function shown(row: ProjectRow) {
   const { tenant, machine, file } = row;
   const managed_by = machine === null || file === null ? null : { machine, file };
   return { ...row, environment: environmentOf(tenant), managed_by };
+}
+
+function shownChange({ keys, from, to, ...change }: Change) {
+  return { ...change, keys: [...keys], from: from ?? null, to: to ?? null };
 }
 
 function unknownRevision(id: string): Refusal {

@@ -18,7 +18,9 @@ import type { HostKeys } from '../../domains/rotation.ts';
 import type { EventCounts } from '../../events/counts.ts';
 import type { EventStreams } from '../../events/streams.ts';
 import type { Webhooks } from '../../events/webhooks.ts';
+import type { Accepted, Admitted } from '../../forms/accept.ts';
 import type { ReleaseParts } from '../../forms/release.ts';
+import type { SpamFilter } from '../../forms/spam/filter.ts';
 import { isoTime } from '../../lib/clock.ts';
 import type { ReportSpan } from '../../store/aggregate-reports.ts';
 import type { Backups } from '../../store/backup.ts';
@@ -45,6 +47,9 @@ export interface Services extends PushParts, ReleaseParts, TransactionalParts {
   readonly reportsOn: (span: ReportSpan) => Promise<ReceivedReports>;
   readonly hostKeys: Pick<HostKeys, 'rotate' | 'check'>;
   readonly freeSpace: FreeSpace;
+  /** Stores a submission, with the mail that it causes. */
+  readonly accept: (submission: Admitted) => Promise<Accepted>;
+  readonly spamFilter: SpamFilter;
   readonly webhooks: Pick<Webhooks, 'test' | 'objection' | 'enable' | 'replayEvent' | 'replaySince'>;
   readonly backups: Backups;
   /** Of this program. */

@@ -4,6 +4,7 @@ import { collectionsRoutes } from './collections.ts';
 import { adminDomainsRoutes, domainsRoutes } from './domains.ts';
 import { emailRoutes } from './email.ts';
 import { eraseRoutes } from './erase.ts';
+import { formToolsRoutes } from './form-tools.ts';
 import { formsRoutes } from './forms.ts';
 import { keysRoutes } from './keys.ts';
 import { projectsRoutes } from './projects.ts';
@@ -29,6 +30,7 @@ export function apiRoutes(services: Services): Route[] {
     eraseRoutes,
     emailRoutes,
     suppressionsRoutes,
+    formToolsRoutes,
     formsRoutes,
     collectionsRoutes,
     recipientsRoutes,

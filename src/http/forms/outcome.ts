@@ -189,6 +189,20 @@ function thankYouText({ config }: Form, { say }: Translation): string {
 export function thankYou(formRequest: FormRequest, form: Form): Answer {
   const back = cameFrom(formRequest, form);
   const translation = translationFor(formRequest.exchange, form);
+  const ancestors = framers({ ...formRequest, form });
+  return page(thanksPage(form, { translation, back, ancestors, frame: turboFrame(formRequest) }));
+}
+
+interface ThanksPage {
+  readonly translation: Translation;
+  /** The page that the visitor came from. */
+  readonly back?: string | undefined;
+  readonly ancestors?: readonly string[];
+  readonly frame?: string | undefined;
+}
+
+/** That page; `back` is by default the first one of its domain. */
+export function thanksPage(form: Form, { translation, ancestors, frame, back = homeOf(form) }: ThanksPage): Page {
   const { say } = translation;
   const title = say('thanks.title');
   const brand = brandOf(form);
@@ -196,8 +210,7 @@ export function thankYou(formRequest: FormRequest, form: Form): Answer {
 <h1>${title}</h1>
 <div role="status">${paragraphs(thankYouText(form, translation))}</div>
 ${back !== undefined && html`<p class="actions"><a class="button" href="${back}">${say('thanks.back', { site: brand.name ?? new URL(back).host })}</a></p>`}`;
-  const ancestors = framers({ ...formRequest, form });
-  return page(layout({ title, content: framed(content, turboFrame(formRequest)), translation, brand, ancestors }));
+  return layout({ title, content: framed(content, frame), translation, brand, ancestors });
 }
 
 /** The page that `_next` or another service's field for it names, where it is one that may use the form: no open redirect. */
@@ -222,7 +235,11 @@ function cameFrom({ exchange }: FormRequest, { audience }: Form): string | undef
   const from = header(exchange.request, 'referer') ?? header(exchange.request, 'origin') ?? '';
   const url = mayUse(originOf(from), exchange, audience) ? URL.parse(from) : null;
   if (url !== null && !url.pathname.endsWith(exchange.path)) return from;
-  return audience.domain === undefined ? undefined : `https://${audience.domain}/`;
+  return homeOf({ audience });
+}
+
+function homeOf({ audience: { domain } }: Pick<Form, 'audience'>): string | undefined {
+  return domain === undefined ? undefined : `https://${domain}/`;
 }
 
 /** The page that a browser shows when somebody opens a form's address (`endpoint`). */

@@ -25,6 +25,7 @@ import { tlsReports } from './0024-tls-reports.ts';
 import { sessions } from './0025-sessions.ts';
 import { webhookPosts } from './0029-webhook-posts.ts';
 import { totp } from './0030-totp.ts';
+import { revisionAuthor } from './0034-revision-author.ts';
 
 /** By name, as Kysely's migrator wants them. */
 export function migrationsFor(dialect: Dialect): Record<string, Migration> {
@@ -53,5 +54,6 @@ export function migrationsFor(dialect: Dialect): Record<string, Migration> {
     '0025-sessions': sessions(dialect),
     '0029-webhook-posts': webhookPosts(dialect),
     '0030-totp': totp(dialect),
+    '0034-revision-author': revisionAuthor(dialect),
   };
 }

@@ -316,7 +316,7 @@ describe('a push', () => {
     const world = await startTestWorld();
     const ana = await apiClient(world);
     await ana.ask('PUT', '/projects/shop/config', { config: YAML, files: FILES });
-    const first = await revisionOf(ana, 'shop');
+    const first = String(await revisionOf(ana, 'shop'));
     const config = YAML.replace('name: Contact', 'name: Second');
     await ana.ask('PUT', '/projects/shop/config', { config, files: FILES });
     const ben = await apiClient(world);
@@ -345,5 +345,54 @@ describe('a push', () => {
     expect((await ana.ask('GET', '/domains/old.test')).status).toBe(404);
     expect(await world.daemon.reload()).toMatchObject({ kind: 'unchanged' });
     expect([...world.daemon.snapshot().domains.keys()]).toEqual(['example.test', 'shop.test']);
+  });
+});
+
+test('revisions are listed with their author and size, and compared', async () => {
+  const world = await startTestWorld();
+  const ana = await apiClient(world);
+  const ben = await apiClient(world);
+  await ana.ask('PUT', '/projects/shop/config', { config: YAML, files: FILES });
+  const first = String(await revisionOf(ana, 'shop'));
+  await ana.ask('PUT', '/projects/shop/config', {
+    config: YAML.replace('name: Contact', 'name: Ask us'),
+    files: FILES,
+  });
+  const second = await revisionOf(ana, 'shop');
+  const page = await ana.ask('GET', '/projects/shop/revisions?limit=1');
+  expect(page).toMatchObject({
+    status: 200,
+    body: {
+      count: 2,
+      revisions: [
+        {
+          id: second,
+          current: true,
+          size: Buffer.byteLength(YAML) - 1 + 28,
+          author: { kind: 'key', id: expect.stringMatching(/^key_/) },
+        },
+      ],
+    },
+  });
+  const { next_cursor } = page.body as { next_cursor: string };
+  expect((await ana.ask('GET', `/projects/shop/revisions?cursor=${next_cursor}`)).body).toMatchObject({
+    revisions: [{ id: first, current: false }],
+    next_cursor: null,
+  });
+  const change = { op: 'change', path: 'domains.shop.test.forms.contact.name', from: 'Ask us', to: 'Contact' };
+  expect((await ana.ask('GET', `/projects/shop/revisions/${first}/changes`)).body).toMatchObject({
+    from: second,
+    to: first,
+    changes: [change],
+  });
+  expect((await ana.ask('GET', `/projects/shop/revisions/${first}/changes?from=${first}`)).body).toMatchObject({
+    changes: [],
+  });
+  expect((await ana.ask('GET', '/projects/shop/revisions/rev_1/changes')).status).toBe(404);
+  for (const path of ['revisions', `revisions/${first}/changes`])
+    expect((await ben.ask('GET', `/projects/shop/${path}`)).status).toBe(404);
+  const operator = await apiClient(world, { tenant: OPERATOR });
+  expect((await operator.ask('GET', '/projects/site/revisions')).body).toMatchObject({
+    revisions: [{ author: { kind: 'file', name: expect.stringContaining('site.yml') } }],
   });
 });
