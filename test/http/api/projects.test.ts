@@ -316,7 +316,7 @@ describe('a push', () => {
     const world = await startTestWorld();
     const ana = await apiClient(world);
     await ana.ask('PUT', '/projects/shop/config', { config: YAML, files: FILES });
-    const first = String(await revisionOf(ana, 'shop'));
+    const first = await revisionOf(ana, 'shop');
     const config = YAML.replace('name: Contact', 'name: Second');
     await ana.ask('PUT', '/projects/shop/config', { config, files: FILES });
     const ben = await apiClient(world);
