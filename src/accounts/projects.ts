@@ -27,7 +27,7 @@ import { Recent } from '../lib/lru.ts';
 
 const authorSchema = z.object({
   kind: z.enum(['key', 'session', 'operator', 'file']),
-  /** Of the key. */
+  /** Of the key or the session. */
   id: z.string().nullable(),
   /** Of the key or the account; the machine and its file. */
   name: z.string().nullable(),
@@ -37,7 +37,8 @@ const authorSchema = z.object({
 export type RevisionAuthor = Readonly<z.output<typeof authorSchema>>;
 
 /** Who asks, as the author of a revision. */
-export function authorFor({ key, tenant }: Pick<Principal, 'key' | 'tenant'>): RevisionAuthor {
+export function authorFor({ key, tenant, session }: Pick<Principal, 'key' | 'tenant' | 'session'>): RevisionAuthor {
+  if (session !== undefined) return { kind: 'session', id: session.id, name: tenant.name };
   if (key !== undefined) return { kind: 'key', id: key.id, name: key.name };
   return { kind: 'operator', id: null, name: tenant.name };
 }
