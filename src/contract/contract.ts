@@ -8,6 +8,7 @@ import { emails, resendEmails, suppressions } from './email.ts';
 import { erasure } from './erase.ts';
 import { collections, forms, formTools, instantForms, recipients } from './forms.ts';
 import { keys } from './keys.ts';
+import { messages } from './messages.ts';
 import { projects } from './projects.ts';
 import { mailLog, queue } from './queue.ts';
 import { backups, configCheck, doctor } from './server.ts';
@@ -25,6 +26,7 @@ export const API = {
   domains,
   submissions,
   erasure,
+  messages,
   emails,
   resendEmails,
   suppressions,

@@ -356,7 +356,7 @@ async function start(
     }),
     explain,
     reportsOn: (span) => receivedReports(core, span),
-    trace: (id) => trace(store, id),
+    trace: (id, tenant) => trace(store, id, tenant),
     files,
     idempotency,
     confirmations: {

@@ -43,9 +43,9 @@ interface Roots {
 
 /**
  * Follows a request, submission, message, delivery, event or inbound message by its id, or a Message-ID of ours; undefined
- * where nothing is known of it.
+ * where nothing is known of it. `tenant`: who looks, where that is not the operator; what is of others is left out.
  */
-export async function trace(store: Store, id: string): Promise<Trace | undefined> {
+export async function trace(store: Store, id: string, tenant?: string): Promise<Trace | undefined> {
   const roots = await rootsOf(store, id);
   if (roots === undefined) return undefined;
   const { submissions = [], messages = [], inbound, delivery } = roots;
@@ -57,9 +57,11 @@ export async function trace(store: Store, id: string): Promise<Trace | undefined
     ...accepted.flat().filter(({ message }) => message === null || ids.includes(message)),
     ...(await eventsOfMessages(store, ids)),
   ];
-  const events = [...new Map(all.map((event) => [event.id, event])).values()];
-  const tenants = [...Map.groupBy(events, ({ tenant }) => tenant)];
-  const posts = await Promise.all(tenants.map(([tenant, own]) => postsOfEvents(store, tenant, own.map(idOf))));
+  const events = [...new Map(all.map((event) => [event.id, event])).values()].filter(
+    (event) => tenant === undefined || event.tenant === tenant,
+  );
+  const tenants = [...Map.groupBy(events, (event) => event.tenant)];
+  const posts = await Promise.all(tenants.map(([owner, own]) => postsOfEvents(store, owner, own.map(idOf))));
   const deliveries = (await deliveriesOfMessages(store, ids)).filter(
     (row) => delivery === undefined || row.id === delivery,
   );
@@ -68,7 +70,7 @@ export async function trace(store: Store, id: string): Promise<Trace | undefined
   const timeline = [
     ...submissions.flatMap((row) => submissionEntries(row, events)),
     ...events.flatMap((row) => requestEntry(row) ?? []),
-    ...(inbound === undefined ? [] : [inboundEntry(inbound)]),
+    ...(inbound === undefined ? [] : [inboundEntry(inbound, tenant === undefined)]),
     ...messages.map((row) => messageEntry(row, deliveries)),
     ...events.map(eventEntry),
     ...attempts.flat().flatMap((row) => attemptEntry(row, recipients.get(row.delivery)) ?? []),
@@ -206,11 +208,15 @@ function requestEntry({ created_at: at, submission, request }: EventRow): Entry 
   return { at, step: 'request', id: request, text: 'mail was asked for through the API' };
 }
 
-function inboundEntry({ id, created_at: at, sender, recipients, ip, helo, tls, size, verdicts }: InboundRow): Entry {
+/** `isWhole`: with its recipients, who may be of several accounts. */
+function inboundEntry(
+  { id, created_at: at, sender, recipients, ip, helo, tls, size, verdicts }: InboundRow,
+  isWhole: boolean,
+): Entry {
   // Mail that a program submits with its key is not judged.
   const found = verdicts === '{}' ? 'with an API key' : foundOf(verdicts);
-  const whom = strings.parse(JSON.parse(recipients)).join(', ');
-  const text = `taken from <${sender}> for ${whom}, from ${helo} [${ip}] over ${tls ?? 'clear text'}, ${size} bytes: ${found}`;
+  const whom = isWhole ? ` for ${strings.parse(JSON.parse(recipients)).join(', ')}` : '';
+  const text = `taken from <${sender}>${whom}, from ${helo} [${ip}] over ${tls ?? 'clear text'}, ${size} bytes: ${found}`;
   return { at, step: 'inbound', id, text };
 }
 

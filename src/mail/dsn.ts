@@ -37,6 +37,8 @@ export interface DeliveryReport {
 }
 
 const MAX_REPLY_LENGTH = 900;
+/** The same for all, so that lists know it before the report is made. */
+export const DSN_SUBJECT = 'Your message could not be delivered';
 
 /** The whole message, to be sent with the null sender. Throws where `to` is no address. */
 export function deliveryReport(report: DeliveryReport): Buffer {
@@ -47,7 +49,7 @@ export function deliveryReport(report: DeliveryReport): Buffer {
     `Message-ID: ${messageId}\r\n`,
     mailboxHeader('From', [{ name: 'Mail Delivery System', address: `MAILER-DAEMON@${hostname}` }]),
     mailboxHeader('To', [{ address: to }]),
-    'Subject: Your message could not be delivered\r\n',
+    `Subject: ${DSN_SUBJECT}\r\n`,
     // RFC 3834 §5: nothing answers this automatically.
     'Auto-Submitted: auto-replied\r\n',
     'MIME-Version: 1.0\r\n',

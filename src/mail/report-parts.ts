@@ -65,7 +65,7 @@ function boundaryOf(part: Part): string | undefined {
 }
 
 /** A parameter of the content type; empty where there is none. */
-function parameterOf({ fields }: Part, name: 'boundary' | 'charset'): string {
+export function parameterOf({ fields }: Part, name: 'boundary' | 'charset'): string {
   const pattern = name === 'boundary' ? BOUNDARY : CHARSET;
   const [, quoted, plain] = pattern.exec(firstOf(fields, 'content-type')) ?? [];
   return quoted ?? plain ?? '';

@@ -33,6 +33,8 @@ export interface NewMessage {
   readonly sendAt?: number | undefined;
   /** `req_…`: the request that asked for it. */
   readonly request?: string | undefined;
+  /** Where it is known already, for lists. */
+  readonly subject?: string | undefined;
 }
 
 export interface Enqueued {
@@ -47,9 +49,13 @@ export interface Enqueued {
   readonly dues: readonly { readonly name: string; readonly due: number }[];
 }
 
+/** What is kept of a subject beside the message. */
+const MAX_SUBJECT = 300;
+
 /** The statements that enqueue the message. Throws TypeError where there is no recipient or one is no address. */
 export function enqueue(message: NewMessage, now: number): Enqueued {
   const { tenant, kind, submission, form, domain, sendAt: due = now, request } = message;
+  const subject = message.subject === undefined ? null : message.subject.slice(0, MAX_SUBJECT);
   // Whatever caused it: nothing of a test partition leaves.
   const environment = environmentOf(tenant) === 'test' ? 'test' : (message.environment ?? 'live');
   const id = newId('msg', now);
@@ -64,7 +70,7 @@ export function enqueue(message: NewMessage, now: number): Enqueued {
   const rows: Statement[] = [
     insertMessage({ id, kind, submission, domain, source, destinations: destinations.length, environment, ...shared }),
     ...recipients.map(({ address: recipient, destination }) =>
-      insertDelivery({ id: newId('dlv', now), message: id, recipient, destination, due, ...shared }),
+      insertDelivery({ id: newId('dlv', now), message: id, recipient, destination, due, subject, ...shared }),
     ),
     recordEvent({ type: 'email.queued', tenant, at: now, data, message: id, domain, request, submission, form }),
   ];

@@ -16,6 +16,7 @@ import {
   makeDue,
   makeDueAmong,
   releaseAmong,
+  requeueDelivery,
   selectDeliveries,
   stretchOf,
   SUSPENDED,
@@ -84,6 +85,26 @@ export function cancel(store: Store, id: string, now: number): Promise<Operated>
 export function withdraw(store: Store, id: string, now: number): Promise<Operated> {
   const reply = 'cancelled by the sender';
   return operate(store, id, { act: (row) => endWaiting({ id: row, state: 'cancelled', reply, at: now }) });
+}
+
+/** States that a delivery begins anew from. */
+const FAILED: ReadonlySet<DeliveryRow['state']> = new Set(['bounced', 'expired', 'cancelled', 'suppressed']);
+
+/** The deliveries of a message that have failed. */
+export async function failedDeliveries(store: Store, message: string): Promise<DeliveryRow[]> {
+  return (await deliveriesOfMessage(store, message)).filter(({ state }) => FAILED.has(state));
+}
+
+/**
+ * The unit that queues failed deliveries of a message again; it is unmet where one of them is not failed any more.
+ */
+export function requeue(
+  rows: readonly DeliveryRow[],
+  { created_at, expires_at }: Pick<MessageRow, 'created_at' | 'expires_at'>,
+  now: number,
+): Statement[] {
+  const again = { due: now, expires_at: now + expires_at - created_at };
+  return [...rows.map(({ id }) => requeueDelivery({ id, ...again }, 1)), recomputeDueAmong({ names: namesOf(rows) })];
 }
 
 /**

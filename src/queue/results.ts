@@ -113,7 +113,10 @@ interface Tried extends About {
   readonly lease: { readonly id: string; readonly owner: string; readonly attempts: number };
 }
 
-type Words = Pick<RecipientResult, 'reply' | 'host' | 'address' | 'tls' | 'policy' | 'after' | 'complained'>;
+type Words = Pick<
+  RecipientResult,
+  'reply' | 'host' | 'address' | 'tls' | 'policy' | 'dialogue' | 'after' | 'complained'
+>;
 
 interface Written {
   readonly endings: readonly Ending[];
@@ -480,7 +483,16 @@ function said({ reply, host, address, tls }: Words) {
 function attempt({ row, now }: Tried, outcome: Exclude<AttemptRow['outcome'], 'expired'>, words: Words) {
   const { name = null, result = null } = words.policy ?? {};
   const policy = { tls_policy: name, tls_result: result };
-  return insertAttempt({ delivery: row.id, number: row.attempts, at: now, outcome, ...said(words), ...policy });
+  const { dialogue } = words;
+  return insertAttempt({
+    delivery: row.id,
+    number: row.attempts,
+    at: now,
+    outcome,
+    ...said(words),
+    ...policy,
+    dialogue: dialogue === undefined || dialogue === '' ? null : dialogue,
+  });
 }
 
 /** The event of a delivery; what becomes of one to a webhook is none: webhooks would be told of it. */

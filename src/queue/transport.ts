@@ -110,6 +110,8 @@ export interface Peer {
   readonly tls: string | null;
   /** Where the recipients' domain has a TLS policy. */
   readonly policy?: AppliedPolicy | undefined;
+  /** What was said there, a line each: `>` is ours, `<` the server's, `-` a note. */
+  readonly dialogue?: string | undefined;
 }
 
 /** A TLS policy, and what came of it: null where no session got as far. */

@@ -14,6 +14,7 @@ import {
 } from '../queue/transport.ts';
 import type { Target } from './session.ts';
 import type { Spoken } from './transaction.ts';
+import { joinDialogues } from './wire.ts';
 
 const MAX_SESSIONS = 2;
 /** RFC 5321 §4.5.3.1.8: what every server takes in one transaction. */
@@ -35,6 +36,8 @@ export class HostAttempt {
   readonly #results: RecipientResult[] = [];
   /** What kept us from a session, address by address. */
   readonly #failures: Word[] = [];
+  /** What was said so far. */
+  readonly #dialogues: string[] = [];
   #open: readonly Recipient[];
   /** Addresses at which a transaction ended. */
   readonly #sessions = new Set<string>();
@@ -77,11 +80,18 @@ export class HostAttempt {
   /** No session came about at this address. */
   failedToOpen(target: Target, word: Word): void {
     this.#failures.push(word);
+    this.#dialogues.push(word.peer.dialogue ?? '');
     this.#avoid(target, word.verdict);
+  }
+
+  /** A kept connection turned out to be closed. */
+  wasStale(dialogue: string): void {
+    this.#dialogues.push(dialogue);
   }
 
   /** A transaction with the server at `target` has ended. */
   record(target: Target, spoken: readonly Spoken[], peer: Peer): void {
+    this.#dialogues.push(peer.dialogue ?? '');
     this.#sessions.add(target.address);
     this.#tried.add(target.address);
     const left = new Set(this.#open);
@@ -91,7 +101,7 @@ export class HostAttempt {
       const word = { verdict, reply, peer };
       if (this.#isLast(target, verdict)) {
         left.delete(recipient);
-        this.#results.push(resultOf(recipient, word));
+        this.#results.push(this.#resultOf(recipient, word));
       } else {
         this.#note(recipient, word);
         this.#avoid(target, verdict);
@@ -112,9 +122,17 @@ export class HostAttempt {
     const isLost = this.#results.length === 0 && this.#open.every((recipient) => this.#isLost(recipient));
     const word = this.#lastLoss();
     if (isLost && this.#open.length > 0 && isTemporary(word.verdict)) {
-      return { kind: 'unreachable', reply: word.reply, began: this.#began, ...word.peer };
+      return { kind: 'unreachable', reply: word.reply, began: this.#began, ...word.peer, dialogue: this.#dialogue };
     }
-    return this.#with(this.#open.map((recipient) => resultOf(recipient, this.#finalWord(recipient))));
+    return this.#with(this.#open.map((recipient) => this.#resultOf(recipient, this.#finalWord(recipient))));
+  }
+
+  get #dialogue(): string {
+    return joinDialogues(this.#dialogues);
+  }
+
+  #resultOf(recipient: Recipient, word: Word): RecipientResult {
+    return resultOf(recipient, { ...word, peer: { ...word.peer, dialogue: this.#dialogue } });
   }
 
   #with(rest: readonly RecipientResult[]): Result {

@@ -146,7 +146,11 @@ export class MxPool implements Claimant {
       this.#waiting.delete(name);
       const [first, ...rest] = queue.map(({ batch }) => batch);
       if (first !== undefined)
-        void this.#end(first, name === destination || result.isRelay === true ? undefined : result);
+        // What was said is of another message, which may be of another account.
+        void this.#end(
+          first,
+          name === destination || result.isRelay === true ? undefined : { ...result, dialogue: undefined },
+        );
       for (const batch of rest) void this.#end(batch);
     }
     if (this.#waiting.size === 0) this.#withdraw();
@@ -349,9 +353,15 @@ class Connection {
         return attempt.settle('untouched', '');
       }
       if (!outcome.usable) this.#session = undefined;
-      if (outcome.stale) continue;
+      if (outcome.stale) {
+        attempt.wasStale(outcome.dialogue);
+        continue;
+      }
       onTransaction?.(clock.monotonic() - began);
-      attempt.record(session.target, this.#pool.judgeSender(outcome.spoken), session.peer);
+      attempt.record(session.target, this.#pool.judgeSender(outcome.spoken), {
+        ...session.peer,
+        dialogue: outcome.dialogue,
+      });
       if (outcome.usable) this.#pool.answered();
       else this.#pool.faltered();
     }

@@ -13,7 +13,7 @@ import type { AppliedPolicy, Peer, TlsResult } from '../queue/transport.ts';
 import { classify, happeningText, type Happening, type Reply, type ReplyClass, type Step } from './reply.ts';
 import { tlsPolicy, type NextHop } from './route.ts';
 import { brokenPolicyText, policyAt, type HostPolicy } from './tls-policy.ts';
-import { Wire, WireFault, type WireOptions } from './wire.ts';
+import { Transcript, Wire, WireFault, type WireOptions } from './wire.ts';
 
 export interface Target {
   readonly host: string;
@@ -104,7 +104,12 @@ class UnknownAnchors extends Error {
 }
 
 /** Opens a session at one address; `mayReopen`: it was not opened again yet for the sake of an authority. */
-export async function openSession(target: Target, options: SessionOptions, mayReopen = true): Promise<Opened> {
+export async function openSession(
+  target: Target,
+  { transcript = new Transcript(), ...given }: SessionOptions,
+  mayReopen = true,
+): Promise<Opened> {
+  const options = { ...given, transcript };
   try {
     return { kind: 'open', session: await openOnce(target, options, mayReopen) };
   } catch (error) {
@@ -113,17 +118,20 @@ export async function openSession(target: Target, options: SessionOptions, mayRe
       return openSession(target, options, false);
     }
     if (error instanceof BrokenTls) {
+      transcript.note(`STARTTLS does not work: ${error.message}`);
       // Once more in clear text; the next messages need not find out again.
       options.brokenTls.add(target.address);
       return openSession(target, options, mayReopen);
     }
     const policy = policyAt(options.nextHop, target.host);
     const happening = error instanceof Refusal ? error.happening : faultOf(error);
+    if ('fault' in happening) transcript.note(happeningText(happening));
     const peer = {
       host: target.host,
       address: target.address,
       tls: null,
       policy: policy && { name: policy.name, result: error instanceof PolicyBroken ? error.result : null },
+      dialogue: transcript.take(),
     };
     return {
       kind: 'failed',
@@ -243,16 +251,16 @@ async function logIn(
   wire: Wire,
   { credentials, mark, mechanisms }: NextHop & { mechanisms: readonly string[] },
 ): Promise<void> {
-  if (mark !== undefined) expect('auth', await wire.ask('auth', `XOWN ${mark}`));
+  if (mark !== undefined) expect('auth', await wire.ask('auth', `XOWN ${mark}`, 'XOWN …'));
   if (credentials === undefined) return;
   const { user, password } = credentials;
   if (mechanisms.includes('PLAIN')) {
-    return expect('auth', await wire.ask('auth', `AUTH PLAIN ${base64(`\0${user}\0${password}`)}`));
+    return expect('auth', await wire.ask('auth', `AUTH PLAIN ${base64(`\0${user}\0${password}`)}`, 'AUTH PLAIN …'));
   }
   if (!mechanisms.includes('LOGIN')) throw unsuitable('the smarthost offers neither AUTH PLAIN nor AUTH LOGIN');
   let reply = await wire.ask('auth', 'AUTH LOGIN');
-  if (reply.code === 334) reply = await wire.ask('auth', base64(user));
-  if (reply.code === 334) reply = await wire.ask('auth', base64(password));
+  if (reply.code === 334) reply = await wire.ask('auth', base64(user), '…');
+  if (reply.code === 334) reply = await wire.ask('auth', base64(password), '…');
   expect('auth', reply);
 }
 

@@ -24,6 +24,8 @@ export interface Outcome {
   readonly stale: boolean;
   /** `mayLeave` said no; nothing was sent. */
   readonly calledOff: boolean;
+  /** What was said, from the beginning of the session where this is its first message. */
+  readonly dialogue: string;
 }
 
 export interface Asked {
@@ -40,12 +42,17 @@ export async function transact(session: Session, asked: Asked): Promise<Outcome>
   const transaction = new Transaction(session, asked);
   const done = wire.endAfter(wire.timeouts.transaction, 'the message');
   const isReused = session.used > 0;
+  if (isReused) wire.transcript.note('on the connection of an earlier message');
   try {
-    return await transaction.run();
+    const outcome = await transaction.run();
+    return { ...outcome, dialogue: wire.transcript.take() };
   } catch (error) {
     wire.close();
     const stale = isReused && error instanceof WireFault && error.fault === 'closed' && !transaction.answered;
-    return { spoken: transaction.fail(faultOf(error)), usable: false, stale, calledOff: false };
+    const happening = faultOf(error);
+    wire.transcript.note(happeningText(happening));
+    const dialogue = wire.transcript.take();
+    return { spoken: transaction.fail(happening), usable: false, stale, calledOff: false, dialogue };
   } finally {
     done();
     session.used += 1;
@@ -70,7 +77,7 @@ class Transaction {
     this.#mayLeave = mayLeave;
   }
 
-  async run(): Promise<Outcome> {
+  async run(): Promise<Omit<Outcome, 'dialogue'>> {
     this.#refuseUnfit();
     const asked = this.#undecided;
     if (asked.length === 0) return this.#end(true);
@@ -93,7 +100,7 @@ class Transaction {
     return this.#spoken;
   }
 
-  #end(isInStep: boolean): Outcome {
+  #end(isInStep: boolean): Omit<Outcome, 'dialogue'> {
     const usable = isInStep && !this.#spoken.some(({ verdict }) => isLost(verdict));
     if (!usable) this.#wire.close();
     return { spoken: this.#spoken, usable, stale: false, calledOff: false };
@@ -171,6 +178,7 @@ class Transaction {
     const pieces = this.#body.pieces();
     await this.#wire.taken('data');
     if (this.#wire.hasReply) return this.#refusedEarly();
+    this.#wire.transcript.note(`the message, ${this.#body.size} bytes`);
     if (Symbol.iterator in pieces) {
       this.#wire.send(...Array.from(pieces, (piece) => stuffer.push(piece)), stuffer.end());
       await this.#wire.taken('final');

@@ -78,6 +78,8 @@ export interface WireOptions {
   readonly timeouts: Timeouts;
   /** Whether others wait for a connection, so that one that hangs may be given up early. */
   readonly pressed: () => boolean;
+  /** One of its own unless given. */
+  readonly transcript?: Transcript | undefined;
 }
 
 /** More replies than any transaction of ours asks for. */
@@ -87,6 +89,8 @@ const MAX_CHAIN = 10;
 
 export class Wire {
   timeouts: Timeouts;
+  /** What is said, until somebody takes it. */
+  readonly transcript: Transcript;
   #socket: Socket;
   #parser = new ReplyParser();
   #replies: Reply[] = [];
@@ -100,9 +104,11 @@ export class Wire {
   readonly #pressed: () => boolean;
 
   /** Begins to connect to an IP address. */
-  constructor({ address, port }: { address: string; port: number }, { timeouts, pressed }: WireOptions) {
+  constructor({ address, port }: { address: string; port: number }, { timeouts, pressed, transcript }: WireOptions) {
     this.timeouts = timeouts;
     this.#pressed = pressed;
+    this.transcript = transcript ?? new Transcript();
+    this.transcript.note(`connecting to ${address}, port ${port}`);
     this.#socket = connectTcp({ host: address, port, noDelay: true });
     this.#socket.once('connect', () => (this.#connected = true));
     this.#attach();
@@ -157,20 +163,27 @@ export class Wire {
     await this.#until(step, { ms, pressedMs, done: () => this.hasReply });
     const reply = this.#replies.shift();
     if (reply === undefined) throw new WireFault(step, CLOSED);
+    this.transcript.replied(reply.code, reply.lines);
     return reply;
   }
 
-  /** Sends these together, in as few segments as they need. */
+  /** Sends these together, in as few segments as they need. Texts are commands, which the transcript has. */
   send(...parts: readonly (string | Uint8Array)[]): void {
+    for (const part of parts) if (typeof part === 'string') this.transcript.said(part);
+    this.#write(parts);
+  }
+
+  /** The reply to a command; `shown` is what the transcript has of one that holds a secret. */
+  ask(step: Step, line: string, shown = line): Promise<Reply> {
+    this.transcript.said(shown);
+    this.#write([`${line}\r\n`]);
+    return this.read(step);
+  }
+
+  #write(parts: readonly (string | Uint8Array)[]): void {
     this.#socket.cork();
     for (const part of parts) this.#socket.write(part);
     this.#socket.uncork();
-  }
-
-  /** The reply to a command. */
-  ask(step: Step, line: string): Promise<Reply> {
-    this.send(`${line}\r\n`);
-    return this.read(step);
   }
 
   /** Resolves when what was sent has mostly been taken, or the other side has spoken. */
@@ -193,6 +206,8 @@ export class Wire {
     this.#attach();
     const { tls: ms, pressed: pressedMs } = this.timeouts;
     await this.#until('starttls', { ms, pressedMs, done: () => this.#secure });
+    const { name = '' } = this.#socket instanceof TLSSocket ? this.#socket.getCipher() : {};
+    this.transcript.note(`${this.tls ?? 'TLS'} ${name}`.trimEnd());
   }
 
   /** Ends everything after `ms`, until the answer is called. */
@@ -286,4 +301,63 @@ const HUNG_UP: Ending = { fault: 'closed', words: 'the connection was given up' 
 
 function tooSlow(what: string, ms: number): Ending {
   return { fault: 'timeout', words: `no answer to ${what} within ${ms / 1000} s` };
+}
+
+// What is said in a session, as a person reads it who wants to know why mail did not arrive.
+
+/** Longest line that is kept, and longest dialogue; of a longer one the middle is left out. */
+const MAX_LINE = 500;
+const MAX_DIALOGUE = 6000;
+/** Of these, how much of the beginning stays: greeting, EHLO and TLS. */
+const HEAD = 2000;
+const OMITTED = '- (lines are left out here)';
+
+/** Commands and replies, never the message itself nor credentials; of a bounded size. */
+export class Transcript {
+  #lines: string[] = [];
+  #length = 0;
+
+  /** We said this; one command or several, each ended by CRLF. */
+  said(commands: string): void {
+    for (const line of commands.split('\r\n')) if (line !== '') this.#add('>', line);
+  }
+
+  /** The server replied this, a line of it each. */
+  replied(code: number, lines: readonly string[]): void {
+    for (const [i, line] of lines.entries())
+      this.#add('<', `${code}${i < lines.length - 1 ? '-' : ' '}${line}`.trimEnd());
+  }
+
+  /** What is no line of either side. */
+  note(text: string): void {
+    this.#add('-', text);
+  }
+
+  /** All since the last call. */
+  take(): string {
+    const text = joinDialogues([this.#lines.join('\n')]);
+    this.#lines = [];
+    this.#length = 0;
+    return text;
+  }
+
+  #add(side: '>' | '<' | '-', line: string): void {
+    // What is too long is shortened now and then, not at every line.
+    if (this.#length > 4 * MAX_DIALOGUE) {
+      this.#lines = joinDialogues([this.#lines.join('\n')]).split('\n');
+      this.#length = MAX_DIALOGUE;
+    }
+    const text = `${side} ${line.slice(0, MAX_LINE)}`;
+    this.#lines.push(text);
+    this.#length += text.length;
+  }
+}
+
+/** Several dialogues as one that is not too long. */
+export function joinDialogues(dialogues: readonly string[]): string {
+  const text = dialogues.filter((dialogue) => dialogue !== '').join('\n');
+  if (text.length <= MAX_DIALOGUE) return text;
+  const head = text.slice(0, text.lastIndexOf('\n', HEAD));
+  const tail = text.slice(text.indexOf('\n', text.length - (MAX_DIALOGUE - HEAD)) + 1);
+  return `${head}\n${OMITTED}\n${tail}`;
 }

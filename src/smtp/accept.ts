@@ -111,7 +111,7 @@ function createAccept(parts: SmtpPolicyParts): ReceiveParts['accept'] {
     switch (recipient.kind) {
       case 'forward': {
         const { tenant, domain, targets: recipients, original } = recipient;
-        const about = { tenant, domain, recipients, ttl: parts.ttl() };
+        const about = { tenant, domain, recipients, ttl: parts.ttl(), subject: mail.subject };
         return enqueueForward({ inbound: mail.id, original, sender: mail.sender }, about, clock.now());
       }
       case 'discard':
@@ -181,7 +181,7 @@ function createAccept(parts: SmtpPolicyParts): ReceiveParts['accept'] {
 /** What came in goes on. */
 export function enqueueForward(
   source: ForwardSource,
-  about: Pick<NewMessage, 'tenant' | 'domain' | 'recipients' | 'ttl'>,
+  about: Pick<NewMessage, 'tenant' | 'domain' | 'recipients' | 'ttl' | 'subject'>,
   now: number,
 ): IntakeResult {
   return enqueued({ ...about, kind: 'forward', submission: null, source }, now);

@@ -71,7 +71,8 @@ export function createBounces({ store, limits, directory, ttl }: BounceParts): {
       const reply = '550 5.7.1 too many delivery reports for this address today';
       return { refusal: { reply, reason: 'rate_limited' } };
     }
-    const about = { tenant, domain: directory().snapshot.server.server.hostname, recipients, ttl: ttl() };
+    const domain = directory().snapshot.server.server.hostname;
+    const about = { tenant, domain, recipients, ttl: ttl(), subject: mail.subject };
     return enqueueForward({ inbound: mail.id, original, sender: '' }, about, mail.at);
   }
 

@@ -11,7 +11,7 @@ import { isAutomatic } from '../mail/automatic.ts';
 import { fieldsOf, splitHeader, messageIdOf } from '../mail/header.ts';
 import { readAuthResults } from '../mail/auth-results.ts';
 import { signDkim, keysFor, type SigningContext } from '../mail/dkim.ts';
-import { deliveryReport } from '../mail/dsn.ts';
+import { deliveryReport, DSN_SUBJECT } from '../mail/dsn.ts';
 import { enqueue } from '../queue/enqueue.ts';
 import type { Consequence, Failure, Source } from '../queue/transport.ts';
 import { findInbound, rawChunks } from '../store/inbound.ts';
@@ -43,7 +43,7 @@ export async function reportFailure(
     arrived: inbound.created_at,
     headers: shortened(header),
   };
-  const about = { tenant: message.tenant, submission: null, domain: server.hostname };
+  const about = { tenant: message.tenant, submission: null, domain: server.hostname, subject: DSN_SUBJECT };
   const { unit } = enqueue({ ...about, kind: 'dsn', source, recipients: [sender], ttl: delivery.expire.dsn }, at);
   return { unit, data: { dsn: 'queued' } };
 }

@@ -11,7 +11,7 @@ import { newId } from '../lib/ids.ts';
 import type { Log } from '../lib/log.ts';
 import { Tally } from '../lib/tally.ts';
 import type { Refusal } from '../mail/auth-results.ts';
-import { fieldsOf, valueOf } from '../mail/header.ts';
+import { cleanText, decodeWords, fieldsOf, valueOf } from '../mail/header.ts';
 import { recordEvent } from '../store/events.ts';
 import { deleteRaw, insertInboundLog, insertRawChunk, rawChunks, RAW_CHUNK_BYTES } from '../store/inbound.ts';
 import type { Statement } from '../store/statement.ts';
@@ -48,6 +48,8 @@ export interface InboundMessage extends Omit<Envelope, 'smtpUtf8'> {
   readonly encoding: '7bit' | '8bit' | 'smtputf8';
   /** When it had come, ms. */
   readonly at: number;
+  /** Decoded; undefined where it has none. */
+  readonly subject?: string | undefined;
   /** Its bytes as they came, dots unstuffed, chunk by chunk; may be called again. */
   pieces(): AsyncIterable<Uint8Array>;
 }
@@ -74,6 +76,7 @@ const SPOILT: Refusal = {
 /** The longest header block that is taken; what the first chunk has to hold of a longer message. */
 const MAX_HEADER_BYTES = 100 * 1024;
 const MAX_HEADER_LINES = 1000;
+const MAX_SUBJECT_LENGTH = 300;
 
 export class Reception implements Omit<Sink, 'end'> {
   readonly #parts: ReceiveParts;
@@ -167,9 +170,12 @@ export class Reception implements Omit<Sink, 'end'> {
     const { smtpUtf8, ...envelope } = this.#envelope;
     const { start, size } = this.#chunks;
     // RFC 6531 §3.4: of the message SMTPUTF8 is about the header; a body needs 8BITMIME.
-    const isUtf8 = smtpUtf8 && start !== undefined && !isAscii(headerOf(start));
+    const header = start === undefined ? undefined : headerOf(start);
+    const isUtf8 = smtpUtf8 && header !== undefined && !isAscii(header);
     const encoding = this.#ascii ? '7bit' : isUtf8 ? 'smtputf8' : '8bit';
-    return { ...envelope, id: this.#id, size, encoding, at: this.#parts.clock.now(), pieces: () => this.#chunks.all() };
+    const subject = header && subjectOf(header);
+    const at = this.#parts.clock.now();
+    return { ...envelope, id: this.#id, size, encoding, at, subject, pieces: () => this.#chunks.all() };
   }
 
   /** Why it was refused, for each recipient. */
@@ -210,6 +216,11 @@ export const DISK_FULL: Refusal = { reply: '452 4.3.1 insufficient disk space, t
 function headerOf(start: Buffer): Buffer {
   const end = start.indexOf('\r\n\r\n');
   return start.subarray(0, start.indexOf('\r\n') === 0 ? 0 : end === -1 ? start.length : end + 2);
+}
+
+function subjectOf(header: Buffer): string | undefined {
+  const field = fieldsOf(header.toString('latin1')).find(({ name }) => name === 'subject');
+  return field && cleanText(decodeWords(valueOf(field)), MAX_SUBJECT_LENGTH);
 }
 
 /**

@@ -45,7 +45,10 @@ const insert = insertInto('deliveries');
 export function insertDelivery({
   due,
   ...row
-}: Pick<DeliveryRow, 'id' | 'message' | 'tenant' | 'recipient' | 'destination' | 'created_at' | 'expires_at'> & {
+}: Pick<
+  DeliveryRow,
+  'id' | 'message' | 'tenant' | 'recipient' | 'destination' | 'subject' | 'created_at' | 'expires_at'
+> & {
   readonly due: number;
 }): Statement {
   return insert({ ...row, state: 'queued', attempts: 0, next_attempt_at: due, begun: 0 });
@@ -209,6 +212,14 @@ export const bounceDelivery = query<{ id: string; reply: string; at: number }>(
 /** The statement that makes a waiting delivery due; touches no row where it is no longer waiting. */
 export const makeDue = query<{ id: string; due: number }>(
   (value) => sql`update deliveries set next_attempt_at = ${value('due')} where id = ${value('id')} and ${waiting}`,
+);
+
+/** The statement that lets a delivery that has failed begin anew, with the attempts that it had; touches no other one. */
+export const requeueDelivery = query<{ id: string; due: number; expires_at: number }>(
+  (value) => sql`update deliveries set state = 'queued', next_attempt_at = ${value('due')}, settled_at = null,
+      expires_at = ${value('expires_at')},
+      attempts = (select coalesce(max(number), 0) from attempts where attempts.delivery = deliveries.id)
+    where id = ${value('id')} and state in ('bounced', 'expired', 'cancelled', 'suppressed')`,
 );
 
 /** The statement that changes when a message that was not tried yet is sent first; touches no delivery that was. */

@@ -273,6 +273,8 @@ export interface Tables {
     webhook: string | null;
     /** `evt_…`: what the webhook is told of; null for mail and for a test. */
     event: string | null;
+    /** Of its message, as it is searched; null where it is not known before the message is made. */
+    subject: string | null;
   };
   attempts: {
     delivery: string;
@@ -288,6 +290,8 @@ export interface Tables {
     tls_policy: string | null;
     /** What came of it: `success`, or a failure in the words of RFC 8460 §4.3; null where no session got as far. */
     tls_result: string | null;
+    /** What was said in it, a line each: `>` ours, `<` the server's, `-` a note; null where there was no connection. */
+    dialogue: string | null;
   };
   /** What domains demand of those who send to them (RFC 8461 §3.2), as it was fetched last. */
   mta_sts_policies: {

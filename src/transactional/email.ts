@@ -94,7 +94,8 @@ export async function sentInFull(store: Store, message: MessageRow, now: number)
   return sent && { ...sent, attempts: Map.groupBy(attempts, ({ delivery }) => delivery) };
 }
 
-function statusOf(deliveries: readonly DeliveryRow[], now: number): Status {
+/** The worst status of these deliveries of a message. */
+export function statusOf(deliveries: readonly DeliveryRow[], now: number): Status {
   const states = new Set<DeliveryState>(deliveries.map(({ state }) => state));
   if (deliveries.length > 0 && deliveries.every((row) => isScheduled(row, now))) return 'scheduled';
   return status.options.find((one) => one !== 'scheduled' && one !== 'complained' && states.has(one)) ?? 'queued';

@@ -183,6 +183,7 @@ function planned(
       submission: null,
       domain: sender.domain,
       source,
+      subject: source.subject,
       recipients: [...to, ...cc, ...bcc].map(({ address }) => address),
       ttl: snapshot.server.delivery.expire.default,
       environment: principal.environment,

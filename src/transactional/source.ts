@@ -64,7 +64,13 @@ function mailOf({ id, domain, created_at: date }: MessageRow, email: KeptEmail, 
   };
 }
 
-const source = z.object({ raw: z.string().optional() });
+const source = z.object({ raw: z.string().optional(), inbound: z.string().optional() });
+
+/** The message that came in (`inb_…`) which one with this source is made of; undefined where none is. */
+export function rawIdOf(json: string): string | undefined {
+  const { raw, inbound } = source.parse(JSON.parse(json));
+  return raw ?? inbound;
+}
 
 /** All of them; undefined where some are not kept. */
 export async function finishedBytes(
@@ -74,7 +80,7 @@ export async function finishedBytes(
   if (body !== 'stored' && body !== 'prefixed') return undefined;
   const kept = await storedBytes(store, id);
   if (body === 'stored') return kept;
-  const { raw } = source.parse(JSON.parse(json));
+  const raw = rawIdOf(json);
   const came: Uint8Array[] = [];
   if (raw !== undefined) for await (const piece of rawChunks(store, raw)) came.push(piece);
   const all = Buffer.concat(came);

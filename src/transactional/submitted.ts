@@ -56,6 +56,7 @@ export function createSubmissions(store: Store): Submissions {
           submission: null,
           domain: parseAddress(from.address)?.domain ?? '',
           source: keptOf(mail),
+          subject: mail.subject,
           recipients,
           ttl: snapshot.server.delivery.expire.default,
           environment: principal.environment,

@@ -177,6 +177,14 @@ test('every route has an example that is still true', async () => {
   await call(API.queue.list, { query: '?domain=customer.test&limit=1' });
   await call(API.queue.show, { params: { id: email } });
   await call(API.mailLog.trace, { params: { id: email } });
+  const letter = { ...mail, to: 'ada@inbox.test', html: '<p>Thank you.</p>' };
+  const message = { params: { id: await make(API.emails.send, { body: letter }) } };
+  await call(API.messages.list, { query: '?limit=1&kind=transactional&recipient=ada@inbox.test' });
+  await call(API.messages.show, message);
+  await call(API.messages.content, message);
+  await call(API.messages.html, message);
+  await call(API.messages.cancel, message);
+  await call(API.messages.resend, message);
   await call(API.queue.act, { body: { action: 'hold', filter: { domain: 'customer.test' }, dry_run: true } });
   await call(API.emails.cancel, { params: { id: email } });
   await call(API.queue.hold, { body: { domain: 'customer.test' } });

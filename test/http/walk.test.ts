@@ -123,9 +123,9 @@ async function walk(): Promise<Walk> {
     from: 'walk@example.test',
     to: 'owner@inbox.test',
     subject: 'Hi',
-    text: 'Hello',
+    html: '<p>Hello</p>',
   });
-  things['email.id'] = things['emails.id'] = String(mail['id']);
+  things['email.id'] = things['emails.id'] = things['messages.id'] = String(mail['id']);
   await make('/suppressions', { address: 'gone@inbox.test' });
   things['suppressions.address'] = 'gone@inbox.test';
   const hook = await make('/webhooks', {

@@ -67,8 +67,8 @@ export interface Services extends PushParts, ReleaseParts, TransactionalParts {
   /** Reads the configuration again. */
   readonly reload: () => Promise<Reload>;
   readonly snapshot: () => Snapshot;
-  /** Undefined where nothing is known of the id. */
-  readonly trace: (id: string) => Promise<DataOf<typeof mailLog.trace> | undefined>;
+  /** Undefined where nothing is known of the id. `tenant`: who looks, where that is not the operator. */
+  readonly trace: (id: string, tenant?: string) => Promise<DataOf<typeof mailLog.trace> | undefined>;
   /** Undefined for what is neither an address nor a form. */
   readonly explain: (what: string) => Promise<DataOf<typeof mailLog.explain> | undefined>;
 }

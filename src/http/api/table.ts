@@ -7,6 +7,7 @@ import { eraseRoutes } from './erase.ts';
 import { formToolsRoutes } from './form-tools.ts';
 import { formsRoutes } from './forms.ts';
 import { keysRoutes } from './keys.ts';
+import { messagesRoutes } from './messages.ts';
 import { projectsRoutes } from './projects.ts';
 import { queueRoutes } from './queue.ts';
 import { recipientsRoutes, suppressionsRoutes } from './recipients.ts';
@@ -28,6 +29,7 @@ export function apiRoutes(services: Services): Route[] {
     // Before the forms, because what follows a form's id in a path may contain slashes.
     submissionsRoutes,
     eraseRoutes,
+    messagesRoutes,
     emailRoutes,
     suppressionsRoutes,
     formToolsRoutes,

@@ -47,6 +47,10 @@ const DOORS: Readonly<Record<Needs, readonly Door[]>> = {
     ['GET', '/submissions/x'],
     ['GET', '/instant/forms'],
     ['GET', '/instant/submissions'],
+    ['GET', '/messages'],
+    ['GET', '/messages/x'],
+    ['GET', '/messages/x/content'],
+    ['GET', '/messages/x/html'],
   ],
   'forms.write': [
     ['POST', '/forms'],
@@ -56,6 +60,8 @@ const DOORS: Readonly<Record<Needs, readonly Door[]>> = {
     ['POST', '/submissions/x/spam'],
     ['POST', '/submissions/x/ham'],
     ['POST', '/submissions/x/resend'],
+    ['POST', '/messages/x/resend'],
+    ['POST', '/messages/x/cancel'],
   ],
   // Posting to a form: no route of the API; test/http/submit.test.ts.
   'forms.submit': [],

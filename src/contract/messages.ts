@@ -1,0 +1,171 @@
+/** Mail of an account of every kind: notifications, forwarded mail, what programs send; with all that happened to it. */
+import { z } from 'zod';
+import { status } from './email.ts';
+import { route } from './route.ts';
+import { domainName, environment, listing, mailAddress, optionalTime, page, since, time, until } from './values.ts';
+
+const kind = z.enum(['notification', 'acknowledgment', 'confirmation', 'transactional', 'forward', 'reply', 'dsn']);
+const state = z.enum([
+  'queued',
+  'sending',
+  'deferred',
+  'delivered',
+  'bounced',
+  'expired',
+  'cancelled',
+  'suppressed',
+  'captured',
+]);
+
+/** Recipients that a list shows of one message. */
+export const MAX_LISTED_RECIPIENTS = 10;
+
+const recipient = z.object({
+  address: z.string(),
+  state,
+  next_attempt_at: optionalTime,
+  reply: z.string().nullable().describe('The last reply of the other server, or our own reason.'),
+});
+
+const summary = z.object({
+  id: z.string(),
+  kind: kind.describe(
+    '`transactional`: sent through the API or SMTP submission. `confirmation`: the link that confirms a submission. `reply`: through the relay address of a form. `dsn`: tells a sender that forwarding failed.',
+  ),
+  environment,
+  domain: z.string().describe('The domain that signs it.'),
+  form: z.string().nullable().describe('The form that it is about.'),
+  submission: z.string().nullable(),
+  subject: z
+    .string()
+    .nullable()
+    .describe('null if it is made when the message is first sent, as that of mail about a submission.'),
+  status: status.describe('The worst status of its recipients.'),
+  recipients: z.array(recipient).describe(`At most ${MAX_LISTED_RECIPIENTS}.`),
+  recipient_count: z.int(),
+  size: z.int().describe('Bytes of the finished message; 0 before.'),
+  created_at: time,
+});
+
+const attempt = z.object({
+  number: z.int(),
+  at: time,
+  outcome: z.enum(['delivered', 'deferred', 'bounced', 'expired', 'interrupted', 'captured']),
+  reply: z.string(),
+  host: z.string().nullable().describe('The MX host.'),
+  address: z.string().nullable(),
+  tls: z.string().nullable().describe('TLS version; null for clear text.'),
+  tls_policy: z
+    .string()
+    .nullable()
+    .describe('The policy of the recipient’s domain that applied: `dane`, `mta-sts enforce` or `mta-sts testing`.'),
+  tls_result: z
+    .string()
+    .nullable()
+    .describe('What came of the policy: `success`, or a failure in the words of RFC 8460.'),
+  dialogue: z
+    .array(z.object({ side: z.enum(['client', 'server', 'note']), text: z.string() }))
+    .describe('The SMTP dialogue, without the message and credentials. A long one lacks its middle.'),
+});
+
+const message = summary.extend({
+  message_id: z.string().describe('The Message-ID header.'),
+  expires_at: time.describe('Until when it is tried.'),
+  content: z
+    .enum(['finished', 'requested', 'received', 'none'])
+    .describe(
+      'What `GET /messages/{id}/content` shows: the message as it was or is sent; what was asked for through the API; a forwarded message as it came; or nothing, because it is not made yet, is not kept, or holds a link that acts for its recipient.',
+    ),
+  recipients: z.array(recipient.extend({ id: z.string(), attempts: z.array(attempt) })),
+  timeline: z
+    .array(
+      z.object({
+        at: time,
+        step: z
+          .string()
+          .describe(
+            '`request`, `inbound`, `judged`, `message`, `attempt`, `end`, `event`, `webhook`; `waits` is yet to come.',
+          ),
+        id: z.string().describe('The id of what it happened to.'),
+        text: z.string(),
+      }),
+    )
+    .describe('Oldest first.'),
+});
+
+const content = z.object({
+  id: z.string(),
+  content: z.enum(['finished', 'requested', 'received']).describe('As of `GET /messages/{id}`.'),
+  headers: z.array(z.object({ name: z.string(), value: z.string() })).describe('Decoded, in their order.'),
+  text: z.string().nullable(),
+  html: z.boolean().describe('Whether there is an HTML part: `GET /messages/{id}/html` shows it.'),
+  attachments: z.array(z.object({ filename: z.string(), content_type: z.string(), size: z.int() })),
+  truncated: z.boolean().describe('Whether only the beginning of a long message was read.'),
+});
+
+const READ = { permission: 'forms.read', domains: 'narrow', tag: 'Messages' } as const;
+const WRITE = { ...READ, permission: 'forms.write' } as const;
+
+export const messages = {
+  list: route('GET /messages', {
+    ...READ,
+    summary: 'Lists mail of every kind, newest first.',
+    description:
+      'Mail that was sent through the API or SMTP submission is shown to keys that hold `email.send` as well. A page looks at a bounded number of messages: with filters it may hold few or none although there is a `next_cursor`. `count` is exact unless `count_is_more` is true: then there are, or may be, more.',
+    query: z.strictObject({
+      ...listing('msg'),
+      kind: kind.optional().describe('Only mail of this kind.'),
+      state: state.optional().describe('Only mail with a recipient in this state.'),
+      recipient: mailAddress.optional().describe('Only mail to this address.'),
+      domain: domainName.optional().describe('Only mail of this domain.'),
+      form: z.string().max(350).optional().describe('Only mail about submissions of this form (its id).'),
+      submission: z
+        .string()
+        .regex(/^sub_[0-9a-z]{26}$/, 'must be the id of a submission')
+        .optional()
+        .describe('Only mail about this submission.'),
+      q: z
+        .string()
+        .trim()
+        .min(1)
+        .max(200)
+        .optional()
+        .describe('Only mail with this text in its subject or in a recipient’s address.'),
+      from: since.optional().describe('Only mail since this date or time.'),
+      to: until.optional().describe('Only mail until this date (that whole day) or time.'),
+    }),
+    answer: page({ messages: z.array(summary), count_is_more: z.boolean() }),
+  }),
+  show: route('GET /messages/:id', {
+    ...READ,
+    summary: 'Shows a message, its path, and each delivery attempt with its SMTP dialogue.',
+    answer: message,
+  }),
+  content: route('GET /messages/:id/content', {
+    ...READ,
+    summary: 'Shows the header and the text of a message, while they are kept.',
+    answer: content,
+  }),
+  html: route('GET /messages/:id/html', {
+    ...READ,
+    summary: 'Shows the HTML part of a message, for a sandboxed frame.',
+    description:
+      'Its `Content-Security-Policy` is a sandbox: nothing in it runs, and nothing is fetched. Pictures that are in the message are shown.',
+    answer: z.string(),
+    alsoAnswers: 'text/html',
+  }),
+  resend: route('POST /messages/:id/resend', {
+    ...WRITE,
+    summary: 'Queues a message again for the recipients that it did not reach.',
+    description:
+      'These are the bounced, expired and cancelled ones. They count against the plan again. For those that it reached, use `POST /submissions/{id}/resend` or send a new message.',
+    answer: message,
+    errors: ['CONFLICT'],
+  }),
+  cancel: route('POST /messages/:id/cancel', {
+    ...WRITE,
+    summary: 'Cancels the undelivered recipients of a message.',
+    answer: message,
+    errors: ['CONFLICT'],
+  }),
+};
