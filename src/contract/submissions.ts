@@ -2,7 +2,7 @@
 import { z } from 'zod';
 import { recipientStatus } from './forms.ts';
 import { route } from './route.ts';
-import { environment, listing, page, since, time, until } from './values.ts';
+import { domainName, environment, flag, listing, longPage, MAX_COUNT, since, time, until } from './values.ts';
 
 /** Submissions that a search looks at for one page. */
 const MAX_SEARCHED = 2000;
@@ -37,6 +37,7 @@ const submission = z.object({
     score: z.int(),
     reasons: z.array(z.object({ name: z.string(), score: z.int(), detail: z.string() })),
   }),
+  read: z.boolean().describe('Somebody has read it: `POST /submissions/actions` notes that.'),
   created_at: time,
   messages: z.array(z.string()).describe('Ids of its notifications.'),
   deliveries: z
@@ -53,11 +54,65 @@ const conditions = {
   to: until.optional().describe('Only those until this date (that whole day) or time.'),
 };
 
+/** Of lists of any number of submissions. */
+const inboxConditions = {
+  form: z.string().min(1).max(400).optional().describe('Only those of the form with this id.'),
+  domain: domainName.optional().describe('Only those of forms of this domain.'),
+  ...conditions,
+  unread: flag.describe('Only those that nobody has read.'),
+  files: flag.describe('Only those with files.'),
+};
+
+const ACTIONS = ['read', 'unread', 'spam', 'ham', 'resend', 'delete'] as const;
+const MAX_ACTED_ON = 200;
+
 const READ = { permission: 'forms.read', domains: 'narrow', tag: 'Submissions' } as const;
 const WRITE = { ...READ, permission: 'forms.write' } as const;
 const SEARCH = `With \`q\` a page looks at the next ${MAX_SEARCHED} submissions: it may hold few or none although there is a \`next_cursor\`, and \`count\` is that of the newest ${MAX_SEARCHED}.`;
 
 export const submissions = {
+  inbox: route('GET /submissions', {
+    ...READ,
+    summary: 'Lists the submissions of all forms, newest first.',
+    description: SEARCH,
+    query: z.strictObject({ ...listing('sub'), ...inboxConditions }),
+    answer: longPage({ submissions: z.array(submission) }),
+    errors: ['FORM_NOT_FOUND'],
+  }),
+  counts: route('GET /submissions/counts', {
+    ...READ,
+    summary: 'Counts submissions of all forms: unread ones, spam, and those that are pending.',
+    description: `No figure goes beyond ${MAX_COUNT}, and that of a form not beyond 1000: they mean so many or more.`,
+    answer: z.object({
+      all: z.int().describe('Of whatever status.'),
+      unread: z.int().describe('Accepted, and nobody has read them.'),
+      spam: z.int(),
+      pending: z.int(),
+      by_form: z
+        .array(z.object({ form: z.string(), unread: z.int() }))
+        .describe('Forms with unread submissions, 200 at most, that with the newest first.'),
+    }),
+  }),
+  act: route('POST /submissions/actions', {
+    ...WRITE,
+    summary: 'Does the same to many submissions: marks them as read or as spam, releases, resends or deletes them.',
+    description:
+      'Each succeeds or fails by itself, as its own route would, and `results` says how, in the order of `ids`.',
+    body: z.strictObject({
+      action: z.enum(ACTIONS),
+      ids: z.array(z.string().max(100)).min(1).max(MAX_ACTED_ON),
+    }),
+    answer: z.object({
+      results: z.array(
+        z.object({
+          id: z.string(),
+          done: z.boolean(),
+          code: z.string().nullable().describe('Why not: an error code.'),
+          error: z.string().nullable().describe('The same in words.'),
+        }),
+      ),
+    }),
+  }),
   export: route('GET /forms/*form/submissions/export', {
     ...READ,
     summary: 'Downloads all submissions of a form, newest first.',
@@ -72,7 +127,7 @@ export const submissions = {
     summary: 'Lists the submissions of a form, newest first; also those of a deleted form.',
     description: `Slashes in the form’s id may be written as they are or as \`%2F\`. ${SEARCH}`,
     query: z.strictObject({ ...listing('sub'), ...conditions }),
-    answer: page({ submissions: z.array(submission) }),
+    answer: longPage({ submissions: z.array(submission) }),
     errors: ['FORM_NOT_FOUND'],
   }),
   listInstant: route('GET /instant/submissions', {
@@ -81,7 +136,7 @@ export const submissions = {
     summary: 'Lists the submissions of all instant forms, newest first.',
     description: SEARCH,
     query: z.strictObject({ ...listing('sub'), ...conditions }),
-    answer: page({ submissions: z.array(submission) }),
+    answer: longPage({ submissions: z.array(submission) }),
   }),
   show: route('GET /submissions/:id', { ...READ, summary: 'Shows a submission.', answer: submission }),
   file: route('GET /submissions/:id/files/:file', {

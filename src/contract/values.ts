@@ -109,6 +109,18 @@ export function cursor(pattern: RegExp) {
   return z.string().regex(pattern, 'must be a next_cursor that was answered').describe(CURSOR).optional();
 }
 
+/** Long lists are not counted further. */
+export const MAX_COUNT = 10_000;
+
+/** The answer of a list that may be very long: `{ <plural>: [...], count, count_is_more, next_cursor }`. */
+// oxlint-disable-next-line typescript/explicit-module-boundary-types -- the schema that it builds is its type
+export function longPage<Items extends z.ZodRawShape>(items: Items) {
+  return page(items).extend({
+    count: z.int().describe(`Total number, on all pages; it ends at ${MAX_COUNT}.`),
+    count_is_more: z.boolean().describe('There are more than `count`.'),
+  });
+}
+
 /** The answer of a list: `{ <plural>: [...], count, next_cursor }`. */
 // oxlint-disable-next-line typescript/explicit-module-boundary-types -- the schema that it builds is its type
 export function page<Items extends z.ZodRawShape>(items: Items) {

@@ -151,7 +151,7 @@ function unitOf(entry: Entry, visitor: Addressee): Statement[] {
 }
 
 function submissionRow({ submission, accepted: { id, status, ip }, now }: Entry): Statement {
-  const { form, fields, control, spamVerdict, userAgent, referer, environment = 'live' } = submission;
+  const { form, fields, control, files, spamVerdict, userAgent, referer, environment = 'live' } = submission;
   const reasons = spamVerdict.reasons.map((reason) => {
     // What the filter says of the address is kept as the address is.
     return ip === submission.ip ? reason : { ...reason, detail: reason.detail.replaceAll(submission.ip, ip) };
@@ -174,6 +174,8 @@ function submissionRow({ submission, accepted: { id, status, ip }, now }: Entry)
     environment,
     stored: form.config.store === 'all' ? null : form.config.store,
     learned: null,
+    unread: 1,
+    has_files: files.length > 0 ? 1 : 0,
     created_at: now,
   });
 }

@@ -10,11 +10,12 @@ import type { Clock } from '../lib/clock.ts';
 import { firstId } from '../lib/ids.ts';
 import {
   dropSubmissionContent,
+  FIRST_SECTION,
   oldSubmissions,
   reducibleSubmissions,
   removeOldSubmissions,
-  shelfAfter,
-  type Shelf,
+  sectionAfter,
+  type Section,
 } from '../store/submissions.ts';
 import type { Store } from '../store/store.ts';
 import { findFormOf } from './find.ts';
@@ -25,8 +26,8 @@ export interface ForgetParts {
   readonly snapshot: () => Snapshot;
 }
 
-/** A form, and behind which of its submissions to go on. */
-interface Place extends Shelf {
+/** A section of submissions, and behind which of them to go on. */
+interface Place extends Section {
   readonly after: string;
 }
 
@@ -43,8 +44,8 @@ const END = '~';
 
 /** A job to run every few seconds. */
 export function forgetOldSubmissions({ store, clock, snapshot }: ForgetParts): () => Promise<void> {
-  async function step({ after, ...shelf }: Place): Promise<Place | undefined> {
-    const current = after === END ? await shelfAfter(store, shelf) : shelf;
+  async function step({ after, ...section }: Place): Promise<Place | undefined> {
+    const current = after === END ? await sectionAfter(store, section) : section;
     if (current === undefined) return undefined;
     const keep = await retentionOf(current, snapshot(), store);
     if (keep === undefined) return { ...current, after: END };
@@ -62,7 +63,7 @@ export function forgetOldSubmissions({ store, clock, snapshot }: ForgetParts): (
     return { ...current, after: found.length === BATCH ? (found.at(-1)?.id ?? END) : END };
   }
 
-  return inRounds({ clock, every: MINUTE, steps: STEPS, start: { tenant: '', form: '', after: END }, step });
+  return inRounds({ clock, every: MINUTE, steps: STEPS, start: { ...FIRST_SECTION, after: END }, step });
 }
 
 /** A job to run every few seconds: what stays of each submission stands in its row since it came. */
@@ -84,7 +85,7 @@ export function reduceSubmissions({ store, clock }: Pick<ForgetParts, 'store' | 
 
 /** For how long submissions of a form are kept; undefined where that stands in a project that cannot be read just now. */
 async function retentionOf(
-  { tenant, form: id }: Shelf,
+  { tenant, form: id }: Section,
   snapshot: Snapshot,
   store: Store,
 ): Promise<Retention | undefined> {

@@ -32,7 +32,7 @@ export interface Span {
 }
 
 /** What was mailed once was marked by its owner, who need not be told. */
-const quarantined = sql`status = 'spam' and not exists (
+const quarantined = sql`status = 'spam' and unread in (0, 1) and has_files in (0, 1) and not exists (
   select 1 from messages where messages.submission = submissions.id and messages.kind = 'notification')`;
 
 interface Range {

@@ -1,15 +1,26 @@
-/** Submissions as lists: newest first, page by page, and found by what is written in them. */
-import { sql, type RawBuilder, type SelectQueryBuilder } from 'kysely';
+/**
+ * Submissions as lists: newest first, page by page, and found by what is written in them. One index has them by form, status
+ * and flags, then by id: the sections of a tenant are found by a look at each, and a list is merged of the newest of those
+ * that it is about. However many submissions there are, a page reads a few rows of each section.
+ */
+import { sql, type RawBuilder } from 'kysely';
 import { accountOf, firstId } from '../lib/ids.ts';
-import { countOf, listed, listerAmong, newestFirst, reader } from './statement.ts';
+import { listed, listerAmong, reader } from './statement.ts';
 import type { Store } from './store.ts';
-import type { DeliveryRow, FileRow, MessageRow, SubmissionRow, Tables } from './tables.ts';
+import type { Section } from './submissions.ts';
+import type { DeliveryRow, FileRow, MessageRow, SubmissionRow } from './tables.ts';
 
 export interface SubmissionFilter {
   readonly tenant: string;
-  /** The id of one form, or all instant forms of the tenant. */
-  readonly form: string | { readonly kind: 'instant' };
+  /** The id of one form, or all instant forms of the tenant; undefined: all forms. */
+  readonly form?: string | { readonly kind: 'instant' } | undefined;
+  /** Of all forms only those that this lets through; `domain` is that of their submissions. */
+  readonly isWanted?: ((form: string, domain: string) => boolean) | undefined;
   readonly status?: SubmissionRow['status'] | undefined;
+  /** Only those that nobody has read, or that somebody has. */
+  readonly unread?: boolean | undefined;
+  /** Only those with files, or without. */
+  readonly files?: boolean | undefined;
   /** From this moment on, ms. */
   readonly from?: number | undefined;
   /** Before this moment, ms. */
@@ -20,6 +31,13 @@ export interface SubmissionFilter {
 
 /** So many submissions are searched at a time, so that no search keeps the daemon busy for long. */
 export const SEARCHED = 2000;
+/** Nothing is counted further. */
+export const MAX_COUNT = 10_000;
+/** Unread submissions of one form are not counted further. */
+export const MAX_UNREAD_OF_FORM = 1000;
+const MAX_FORMS_COUNTED = 200;
+/** So many sections are read by one statement: SQLite joins 500 at most. */
+const AT_ONCE = 100;
 
 /** One page; `next` is `before` of the next one, null after the last. With `text` it may hold few or none although there are more: `next` goes on where the search ended. */
 export async function listSubmissions(
@@ -35,60 +53,206 @@ export async function listSubmissions(
   return { rows, next: text !== undefined && ids.length === most ? (ids.at(-1) ?? null) : null };
 }
 
+/** A count that ends at `MAX_COUNT`, or with `text` at what was searched. */
+export interface Count {
+  readonly count: number;
+  /** There are more than these. */
+  readonly isMore: boolean;
+}
+
 /** How many there are; with `text`, among the newest `SEARCHED`. */
-export async function countSubmissions(store: Store, filter: SubmissionFilter): Promise<number> {
-  const { text, status } = filter;
+export async function countSubmissions(store: Store, filter: SubmissionFilter): Promise<Count> {
+  const { text } = filter;
+  const range = rangeOf(filter);
   if (text !== undefined) {
     const ids = await newest(store, filter, { limit: SEARCHED });
-    return (await rowsOf(store, ids, { text, limit: SEARCHED })).length;
+    const count = (await rowsOf(store, ids, { text, limit: SEARCHED })).length;
+    return { count, isMore: ids.length === SEARCHED };
   }
-  // Spam and what is pending have indexes of their own; the others have not.
-  if (status === 'accepted') {
-    const [all, spam, pending] = await Promise.all(
-      ([undefined, 'spam', 'pending'] as const).map((each) => counted({ ...filter, status: each })),
-    );
-    return (all ?? 0) - (spam ?? 0) - (pending ?? 0);
-  }
-  return counted(filter);
+  return counted(await countIn(store, await sectionsOf(store, filter, range), { ...range, most: MAX_COUNT + 1 }));
+}
 
-  function counted(which: SubmissionFilter): Promise<number> {
-    return countOf(filtered(store, which));
+function counted(found: number): Count {
+  return { count: Math.min(found, MAX_COUNT), isMore: found > MAX_COUNT };
+}
+
+export interface InboxCounts {
+  readonly all: number;
+  /** Accepted ones that nobody has read. */
+  readonly unread: number;
+  readonly spam: number;
+  readonly pending: number;
+  /** Of the same, those of each form that has some, the form with the newest first. */
+  readonly by_form: readonly { readonly form: string; readonly unread: number }[];
+}
+
+/** What an inbox of these forms holds; no figure goes beyond `MAX_COUNT`, and that of a form not beyond `MAX_UNREAD_OF_FORM`. */
+export async function countInbox(
+  store: Store,
+  filter: Pick<SubmissionFilter, 'tenant' | 'isWanted'>,
+): Promise<InboxCounts> {
+  const range = rangeOf({});
+  const sections = await sectionsOf(store, filter, range);
+  const unread = sections.filter((section) => section.status === 'accepted' && section.unread === 1);
+
+  function count(those: readonly SectionHead[], most = MAX_COUNT): Promise<number> {
+    return countIn(store, those, { ...range, most });
   }
+
+  const forms = [...Map.groupBy(unread.toSorted(byHead), ({ form }) => form)].slice(0, MAX_FORMS_COUNTED);
+  return {
+    all: await count(sections),
+    unread: await count(unread),
+    spam: await count(sections.filter(({ status }) => status === 'spam')),
+    pending: await count(sections.filter(({ status }) => status === 'pending')),
+    by_form: await Promise.all(
+      forms.map(async ([form, own]) => ({ form, unread: await count(own, MAX_UNREAD_OF_FORM) })),
+    ),
+  };
 }
 
 /** How many a tenant has, of all forms. */
-export function countSubmissionsOf(store: Store, tenant: string): Promise<number> {
-  return countOf(store.read.selectFrom('submissions').where('tenant', '=', tenant));
+export async function countSubmissionsOf(store: Store, tenant: string): Promise<number> {
+  const { rows } = await sql<{
+    count: number;
+  }>`select count(*) as count from submissions where tenant = ${tenant}`.execute(store.read);
+  return rows[0]?.count ?? 0;
 }
 
-type Query = SelectQueryBuilder<Tables, 'submissions', object>;
+/** Ids from the first on and before the last. */
+interface Range {
+  readonly first: string;
+  readonly last: string;
+}
 
-/** Ids alone, which the index has. */
+/** After every id. */
+const LAST = '~';
+
+function rangeOf({ from, until }: Partial<SubmissionFilter>, before = LAST): Range {
+  const last = until === undefined ? LAST : firstId('sub', until);
+  return { first: from === undefined ? '' : firstId('sub', from), last: before < last ? before : last };
+}
+
+/** A section that has submissions in the range. */
+interface SectionHead extends Section {
+  /** Of its submissions. */
+  readonly domain: string;
+  /** The newest of them. */
+  readonly head: string;
+}
+
+function byHead(one: SectionHead, other: SectionHead): number {
+  return one.head < other.head ? 1 : Number(one.head > other.head) * -1;
+}
+
+/** The sections of the filter that have submissions in the range. */
+async function sectionsOf(store: Store, filter: SubmissionFilter, range: Range): Promise<SectionHead[]> {
+  const { tenant, form, isWanted, status, unread, files } = filter;
+  const found = await readSections(store, { tenant, form: typeof form === 'string' ? form : undefined, range });
+  const instant = typeof form === 'object' ? await instantAmong(store, found) : undefined;
+  return found.filter(
+    (section) =>
+      (instant === undefined || instant.has(section.form)) &&
+      (isWanted === undefined || isWanted(section.form, section.domain)) &&
+      (status === undefined || section.status === status) &&
+      (unread === undefined || (section.unread === 1) === unread) &&
+      (files === undefined || (section.has_files === 1) === files),
+  );
+}
+
+interface Sought {
+  readonly tenant: string;
+  readonly form: string | undefined;
+  readonly range: Range;
+}
+
+/** Goes from each section to the next by the index: it takes a step for each section, not for each submission. */
+async function readSections(store: Store, { tenant, form, range }: Sought): Promise<SectionHead[]> {
+  const own = form === undefined ? sql`tenant = ${tenant}` : sql`tenant = ${tenant} and form = ${form}`;
+  const order = sql`order by form, status, unread, has_files, id`;
+  const key = sql`id, form, status, unread, has_files, domain`;
+  const behind = sql`(form, status, unread, has_files)
+    > (sections.form, sections.status, sections.unread, sections.has_files)`;
+  const next =
+    store.dialect === 'sqlite'
+      ? sql`select n.id, n.form, n.status, n.unread, n.has_files, n.domain from sections
+          join submissions as n on n.id = (select id from submissions where ${own} and ${behind} ${order} limit 1)`
+      : sql`select n.* from sections
+          cross join lateral (select ${key} from submissions where ${own} and ${behind} ${order} limit 1) as n`;
+  const { rows } = await sql<SectionHead & { readonly head: string | null }>`
+    with recursive sections as (
+      select * from (select ${key} from submissions where ${own} ${order} limit 1) as first
+      union all ${next})
+    select form, status, unread, has_files, domain, (
+      select submissions.id from submissions
+      where submissions.tenant = ${tenant} and submissions.form = sections.form
+        and submissions.status = sections.status and submissions.unread = sections.unread
+        and submissions.has_files = sections.has_files
+        and submissions.id >= ${range.first} and submissions.id < ${range.last}
+      order by submissions.id desc limit 1) as head
+    from sections`.execute(store.read);
+  return rows.flatMap(({ head, ...section }) => (head === null ? [] : [{ ...section, tenant, head }]));
+}
+
+const instantForms = reader(
+  (ids: readonly string[], tenant: string, account: string) => sql<{ id: string }>`select id from forms
+    where id in ${listed(ids)} and tenant in (${tenant}, ${account}) and kind = 'instant'`,
+);
+
+async function instantAmong(store: Store, sections: readonly Section[]): Promise<Set<string>> {
+  const [first] = sections;
+  if (first === undefined) return new Set();
+  const ids = [...new Set(sections.map(({ form }) => form))];
+  return new Set((await instantForms(store, ids, first.tenant, accountOf(first.tenant))).map(({ id }) => id));
+}
+
+/** The newest ids of the filter: only the sections whose own newest are among them matter. */
 async function newest(
   store: Store,
   filter: SubmissionFilter,
-  page: { readonly before?: string | undefined; readonly limit: number },
+  { before, limit }: { readonly before?: string | undefined; readonly limit: number },
 ): Promise<string[]> {
-  return (await newestFirst(filtered(store, filter).select('id'), page)).map(({ id }) => id);
+  const range = rangeOf(filter, before);
+  const sections = (await sectionsOf(store, filter, range)).toSorted(byHead).slice(0, limit);
+  const ids: string[] = [];
+  for (const some of portionsOf(sections)) {
+    const parts = some.map(
+      (section) => sql`select id from (${idsOf(section, range)} order by id desc limit ${limit}) as s`,
+    );
+    const { rows } = await sql<{ id: string }>`select id from (${sql.join(parts, sql` union all `)}) as ids
+      order by id desc limit ${limit}`.execute(store.read);
+    ids.push(...rows.map(({ id }) => id));
+  }
+  return ids.sort().reverse().slice(0, limit);
 }
 
-function filtered(store: Store, { tenant, form, status, from, until }: SubmissionFilter): Query {
-  let rows: Query = store.read.selectFrom('submissions');
-  rows = rows.where('tenant', '=', tenant);
-  if (typeof form === 'string') rows = rows.where('form', '=', form);
-  else {
-    rows = rows.where(
-      sql<boolean>`form in (select id from forms
-        where forms.tenant in (${tenant}, ${accountOf(tenant)}) and kind = ${form.kind})`,
-    );
+async function countIn(
+  store: Store,
+  sections: readonly Section[],
+  { most, ...range }: Range & { readonly most: number },
+): Promise<number> {
+  let count = 0;
+  for (const some of portionsOf(sections)) {
+    if (count >= most) break;
+    const parts = some.map((section) => idsOf(section, range));
+    const { rows } = await sql<{ count: number }>`select count(*) as count
+      from (${sql.join(parts, sql` union all `)} limit ${most - count}) as ids`.execute(store.read);
+    count += rows[0]?.count ?? 0;
   }
-  // Written as the partial indexes have it.
-  if (status === 'spam') rows = rows.where(sql<boolean>`status = 'spam'`);
-  else if (status === 'pending') rows = rows.where(sql<boolean>`status = 'pending'`);
-  else if (status !== undefined) rows = rows.where('status', '=', status);
-  if (from !== undefined) rows = rows.where('id', '>=', firstId('sub', from));
-  if (until !== undefined) rows = rows.where('id', '<', firstId('sub', until));
-  return rows;
+  return count;
+}
+
+function portionsOf(sections: readonly SectionHead[]): SectionHead[][];
+function portionsOf(sections: readonly Section[]): Section[][];
+function portionsOf(sections: readonly Section[]): Section[][] {
+  const portions: Section[][] = [];
+  for (let i = 0; i < sections.length; i += AT_ONCE) portions.push(sections.slice(i, i + AT_ONCE));
+  return portions;
+}
+
+function idsOf({ tenant, form, status, unread, has_files }: Section, { first, last }: Range): RawBuilder<unknown> {
+  return sql`select id from submissions where tenant = ${tenant} and form = ${form} and status = ${status}
+    and unread = ${unread} and has_files = ${has_files} and id >= ${first} and id < ${last}`;
 }
 
 async function rowsOf(

@@ -41,6 +41,12 @@ export const acceptLater = query<{ id: string; from: SubmissionRow['status']; at
 /** The statement that changes nothing: with `expect` 1 its unit fails where the submission is gone, and nobody removes it before. */
 export const keepSubmission = update('submissions', [sql`status = status`], ['id']);
 
+/** The statement that notes whether somebody has read these submissions of the tenant. */
+export const noteRead = query<{ tenant: string; ids: readonly string[]; unread: number }>(
+  (value) => sql`update submissions set unread = ${value('unread')}
+    where id in ${listed(value('ids'))} and tenant = ${value('tenant')} and unread <> ${value('unread')}`,
+);
+
 /** Whether all mail about the submission of the surrounding statement is settled. */
 const isSettled = sql<boolean>`not exists (
   select 1 from messages join deliveries on deliveries.message = messages.id
@@ -48,8 +54,6 @@ const isSettled = sql<boolean>`not exists (
 
 /** A submission and what else decides about its mail. */
 export interface SubmissionToMail extends SubmissionRow {
-  /** 1: there are files. */
-  has_files: number;
   /** Of its domain; null where that is gone. */
   domain_status: DomainStatus | null;
 }
@@ -59,7 +63,6 @@ export const findSubmission = finder('submissions', 'id');
 
 const toMail = reader(
   (id: string) => sql<SubmissionToMail>`select submissions.*,
-      case when exists (select 1 from submission_files where submission = submissions.id) then 1 else 0 end as has_files,
       (select status from domains
         where domains.tenant = submissions.tenant and domains.name = submissions.domain) as domain_status
     from submissions where id = ${id}`,
@@ -112,20 +115,22 @@ export async function readFile(store: Store, file: string): Promise<Buffer> {
   return Buffer.concat((await chunksOf(store, file)).map(({ bytes }) => bytes));
 }
 
-/** A form that has submissions, of one tenant. */
-export interface Shelf {
-  readonly tenant: string;
-  readonly form: string;
-}
+/** Submissions of one form with the same status and flags: they stand together in the index, by id. */
+export interface Section extends Pick<SubmissionRow, 'tenant' | 'form' | 'status' | 'unread' | 'has_files'> {}
 
-const nextShelf = reader(
-  (tenant: string, form: string) => sql<Shelf>`select tenant, form from submissions
-    where (tenant, form) > (${tenant}, ${form}) order by tenant, form limit 1`,
+/** Before every section. */
+export const FIRST_SECTION = { tenant: '', form: '', status: 'accepted', unread: 0, has_files: 0 } as const;
+
+const nextSection = query<Section, Section>(
+  (value) => sql`select tenant, form, status, unread, has_files from submissions
+    where (tenant, form, status, unread, has_files) > (${value('tenant')}, ${value('form')}, ${value('status')},
+      ${value('unread')}, ${value('has_files')})
+    order by tenant, form, status, unread, has_files limit 1`,
 );
 
-/** The shelf after this one; undefined after the last. */
-export async function shelfAfter(store: Store, { tenant, form }: Shelf): Promise<Shelf | undefined> {
-  return (await nextShelf(store, tenant, form))[0];
+/** The section after this one; undefined after the last. */
+export async function sectionAfter(store: Store, section: Section): Promise<Section | undefined> {
+  return (await store.select(nextSection(section)))[0];
 }
 
 const hasArrived = sql`exists (
@@ -145,9 +150,10 @@ const isTold = sql`not exists (
         and events.submission = submissions.id
         and deliveries.webhook = webhooks.id and deliveries.settled_at is null)))`;
 
-const old = query<Shelf & { after: string; before: string; unreached: string; limit: number }, { id: string }>(
+const old = query<Section & { after: string; before: string; unreached: string; limit: number }, { id: string }>(
   (value) => sql`select id from submissions
-    where tenant = ${value('tenant')} and form = ${value('form')}
+    where tenant = ${value('tenant')} and form = ${value('form')} and status = ${value('status')}
+      and unread = ${value('unread')} and has_files = ${value('has_files')}
       and id > ${value('after')} and id < ${value('before')} and (id < ${value('unreached')} or ${hasArrived})
       and ${isSettled} and ${isTold}
     order by id limit ${value('limit')}`,
@@ -174,7 +180,7 @@ export interface OldSubmission {
   readonly bytes: number;
 }
 
-export interface OldOnes extends Shelf {
+export interface OldOnes extends Section {
   /** Only those behind this one. */
   readonly after: string;
   /** Only those before this id; and of those that no recipient got, only those before `unreached`. */
@@ -183,7 +189,7 @@ export interface OldOnes extends Shelf {
   readonly limit: number;
 }
 
-/** Submissions of the shelf that may go, oldest first. */
+/** Submissions of the section that may go, oldest first. */
 export async function oldSubmissions(store: Store, which: OldOnes): Promise<OldSubmission[]> {
   return sizesOf(store, await store.select(old(which)));
 }
@@ -261,7 +267,9 @@ export function removeOldSubmissions(those: readonly OldSubmission[]): Statement
 
 /** What a visitor wrote; also in what the spam filter says of it. */
 const dropFields = query<{ ids: readonly string[] }>(
-  (value) => sql`update submissions set fields = '[]', control = '{}', spam_reasons = '[]', stored = 'dropped'
+  (
+    value,
+  ) => sql`update submissions set fields = '[]', control = '{}', spam_reasons = '[]', has_files = 0, stored = 'dropped'
     where id in ${listed(value('ids'))} and ${isSettled}`,
 );
 const isDropped = sql`exists (

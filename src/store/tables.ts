@@ -151,6 +151,10 @@ export interface Tables {
     learned: 'spam' | 'ham' | null;
     /** When it was confirmed or released; null where it was accepted as it came, or is not accepted. */
     accepted_at: number | null;
+    /** 1: nobody has read it yet. */
+    unread: number;
+    /** 1: files came with it, and are kept. */
+    has_files: number;
     created_at: number;
   };
   /** A submission that its visitor has to confirm. */

@@ -191,6 +191,8 @@ const SUBMISSION = {
   spam_score: 0,
   spam_reasons: '[]',
   environment: 'live',
+  unread: 1,
+  has_files: 0,
 } as const;
 
 const NO_MAIL: Transport = {

@@ -40,6 +40,8 @@ const ROW: SubmissionRow = {
   stored: null,
   learned: null,
   accepted_at: null,
+  unread: 1,
+  has_files: 0,
   created_at: 1_767_225_600_000,
 };
 

@@ -32,6 +32,8 @@ async function submit(store: Store, uploads: readonly Upload[]): Promise<void> {
     spam_score: 0,
     spam_reasons: '[]',
     environment: 'live',
+    unread: 1,
+    has_files: 0,
     created_at: 1,
   });
   await store.write([submission, ...fileStatements('sub_1', uploads, 1)]);

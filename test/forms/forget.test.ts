@@ -44,6 +44,8 @@ async function start(config: WorldConfig = {}) {
       spam_score: 0,
       spam_reasons: '[]',
       environment: 'live',
+      unread: 1,
+      has_files: 0,
     } as const;
     const status = state === 'spam' ? 'spam' : 'accepted';
     const file = newId('fil', now);
@@ -199,7 +201,15 @@ test('of many, all go in one round, and another form is not passed over', async 
     ip: '',
     user_agent: '',
   };
-  const more = { referer: '', status: 'accepted', spam_score: 0, spam_reasons: '[]', environment: 'live' } as const;
+  const more = {
+    referer: '',
+    status: 'accepted',
+    spam_score: 0,
+    spam_reasons: '[]',
+    environment: 'live',
+    unread: 1,
+    has_files: 0,
+  } as const;
   const form = 'example.com/a';
   const rows = Array.from({ length: 1200 }, () => ({ ...row, ...more, form, id: newId('sub', now), created_at: now }));
   await store.write(rows.map((each) => insertSubmission(each)));

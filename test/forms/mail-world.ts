@@ -167,6 +167,8 @@ const SUBMISSION: SubmissionRow = {
   stored: null,
   learned: null,
   accepted_at: null,
+  unread: 1,
+  has_files: 0,
   ip: '192.0.2.7',
   user_agent: '',
   referer: '',

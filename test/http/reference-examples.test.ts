@@ -155,6 +155,9 @@ test('every route has an example that is still true', async () => {
   const one = { params: { id: submission } };
   await call(API.submissions.show, one);
   await call(API.submissions.listInstant);
+  await call(API.submissions.inbox, { query: '?unread=true' });
+  await call(API.submissions.counts);
+  await call(API.submissions.act, { body: { action: 'read', ids: [submission] } });
   await call(API.submissions.spam, one);
   await call(API.submissions.ham, one);
   await call(API.submissions.resend, one);

@@ -122,7 +122,17 @@ test('who got it is known as long as the submission that it tells of', async () 
   const submission = newId('sub', now);
   const row = { id: submission, tenant: 'ten_1', form: 'example.com/contact', domain: 'example.com', revision: '' };
   const said = { fields: '[]', control: '{}', ip: '', user_agent: '', referer: '', spam_score: 0, spam_reasons: '[]' };
-  await store.write([insertSubmission({ ...row, ...said, status: 'accepted', environment: 'live', created_at: now })]);
+  await store.write([
+    insertSubmission({
+      ...row,
+      ...said,
+      status: 'accepted',
+      environment: 'live',
+      unread: 1,
+      has_files: 0,
+      created_at: now,
+    }),
+  ]);
   const id = await send('delivered', submission);
   await pass(60 * DAY);
   await pass(HOUR);

@@ -26,6 +26,8 @@ const submission = {
   spam_score: 0,
   spam_reasons: '[]',
   environment: 'live' as const,
+  unread: 1,
+  has_files: 0,
   created_at: 1,
 };
 

@@ -65,6 +65,8 @@ async function submitted(store: Store, more: Partial<SubmissionRow> = {}): Promi
       environment: 'live',
       stored: null,
       accepted_at: null,
+      unread: 1,
+      has_files: 0,
       created_at: NOW,
       ...more,
     }),

@@ -16,9 +16,12 @@ import { insertForm } from '../../src/store/forms.ts';
 import { endWaiting } from '../../src/store/deliveries.ts';
 import { UnmetError } from '../../src/store/store.ts';
 import {
+  countInbox,
   countSubmissions,
   deliveriesOfSubmission,
   listSubmissions,
+  MAX_COUNT,
+  MAX_UNREAD_OF_FORM,
   partsOf,
   type SubmissionFilter,
 } from '../../src/store/submission-list.ts';
@@ -41,6 +44,8 @@ function rowAt(minute: number, more: Partial<SubmissionRow> = {}): SubmissionRow
     stored: null,
     learned: null,
     accepted_at: null,
+    unread: 1,
+    has_files: 0,
     ip: '192.0.2.7',
     user_agent: '',
     referer: '',
@@ -71,12 +76,72 @@ test('lists hold what the filter says, newest first, and counts agree with them'
     const filter = { ...FORM, ...more };
     const { rows: found, next } = await listSubmissions(store, filter, { limit: 10 });
     expect([more, found.map(({ id }) => ids.indexOf(id)), next]).toEqual([more, expected, null]);
-    expect(await countSubmissions(store, filter)).toBe(expected.length);
+    expect(await countSubmissions(store, filter)).toEqual({ count: expected.length, isMore: false });
   }
   const first = await listSubmissions(store, FORM, { limit: 2 });
   const second = await listSubmissions(store, FORM, { limit: 3, before: first.next ?? undefined });
   expect([...first.rows, ...second.rows].map(({ id }) => ids.indexOf(id))).toEqual([4, 3, 2, 1, 0]);
   expect(second.next).toBeNull();
+});
+
+test('pages of all forms, whatever they are asked for, are those of a list that was sorted', async () => {
+  const store = await openTestStore();
+  const forms = ['example.com/a', 'example.com/b', 'example.net/a', 'frm_1', 'c/x/y'];
+  const statuses = ['accepted', 'spam', 'pending'] as const;
+  const rows = Array.from({ length: 240 }, (_, i) => {
+    const form = forms[i % 5] ?? '';
+    const domain = form.startsWith('example') ? (form.split('/')[0] ?? '') : 'mail.example';
+    const flags = { unread: (i >> 2) % 2, has_files: i % 11 === 0 ? 1 : 0 };
+    return rowAt(i, { form, domain, status: statuses[(i * 7) % 10 > 5 ? i % 3 : 0] ?? 'accepted', ...flags });
+  });
+  await store.write([...rows, rowAt(3, { tenant: 'ten_2' })].map((row) => insertSubmission(row)));
+  for (const form of [undefined, 'example.com/b', 'frm_none']) {
+    for (const status of [undefined, ...statuses]) {
+      for (const unread of [undefined, true, false]) {
+        for (const files of [undefined, true]) {
+          for (const isWanted of [undefined, (id: string) => id.startsWith('example.com')]) {
+            const from = START + 20 * 60_000;
+            const filter = { tenant: 'ten_1', form, status, unread, files, isWanted, from };
+            const wanted = rows.filter(
+              (row) =>
+                row.created_at >= from &&
+                (form === undefined || row.form === form) &&
+                (status === undefined || row.status === status) &&
+                (unread === undefined || (row.unread === 1) === unread) &&
+                (files === undefined || row.has_files === 1) &&
+                (isWanted?.(row.form) ?? true),
+            );
+            const ids: string[] = [];
+            for (let before: string | undefined; ;) {
+              const page = await listSubmissions(store, filter, { before, limit: 17 });
+              ids.push(...page.rows.map(({ id }) => id));
+              if (page.next === null) break;
+              before = page.next;
+            }
+            expect(ids).toEqual(wanted.map(({ id }) => id).reverse());
+            expect(await countSubmissions(store, filter)).toEqual({ count: wanted.length, isMore: false });
+          }
+        }
+      }
+    }
+  }
+});
+
+test('counts end where they say', async () => {
+  const store = await openTestStore();
+  const rows = Array.from({ length: MAX_COUNT + 5 }, (_, i) => rowAt(i));
+  await store.write(rows.map((row) => insertSubmission(row)));
+  await store.write([insertSubmission(rowAt(3, { form: 'example.com/other', unread: 0, status: 'spam' }))]);
+  expect(await countSubmissions(store, { tenant: 'ten_1' })).toEqual({ count: MAX_COUNT, isMore: true });
+  const spam = { tenant: 'ten_1', status: 'spam' } as const;
+  expect(await countSubmissions(store, spam)).toEqual({ count: 1, isMore: false });
+  expect(await countInbox(store, { tenant: 'ten_1' })).toEqual({
+    all: MAX_COUNT,
+    unread: MAX_COUNT,
+    spam: 1,
+    pending: 0,
+    by_form: [{ form: FORM.form, unread: MAX_UNREAD_OF_FORM }],
+  });
 });
 
 test('text is found whatever its case and its special characters', async () => {
@@ -97,7 +162,7 @@ test('text is found whatever its case and its special characters', async () => {
     const { rows } = await listSubmissions(store, { ...FORM, text }, { limit: 10 });
     const found = rows.map(({ fields }) => (JSON.parse(fields) as [[string, string]])[0][1]);
     expect([text, found]).toEqual([text, expected]);
-    expect(await countSubmissions(store, { ...FORM, text })).toBe(expected.length);
+    expect((await countSubmissions(store, { ...FORM, text })).count).toBe(expected.length);
   }
 });
 
@@ -116,7 +181,7 @@ test('those of instant forms are of this tenant’s instant forms', async () => 
   const filter = { tenant: 'ten_1', form: { kind: 'instant' } } as const;
   const { rows } = await listSubmissions(store, filter, { limit: 10 });
   expect(rows.map(({ form }) => form)).toEqual(['frm_2', 'frm_1']);
-  expect(await countSubmissions(store, filter)).toBe(2);
+  expect((await countSubmissions(store, filter)).count).toBe(2);
 });
 
 test('a mark changes one row once, and the count goes down to nothing and no further', async () => {

@@ -1,12 +1,13 @@
 /** What visitors sent: listed, exported, shown with its files, judged anew, mailed once more, removed. */
-import { accountIdOf, type Principal } from '../../accounts/principal.ts';
+import { accountIdOf, mayTouch, type Principal } from '../../accounts/principal.ts';
 import * as contract from '../../contract/submissions.ts';
 import { submissions } from '../../contract/submissions.ts';
 import { parseFormId } from '../../forms/find.ts';
 import { markAsSpam, type Resent, type Decision, releaseSubmission, resendSubmission } from '../../forms/release.ts';
-import { chunksOfFile, filesOf, findSubmission, removeSubmission } from '../../store/submissions.ts';
+import { chunksOfFile, filesOf, findSubmission, noteRead, removeSubmission } from '../../store/submissions.ts';
 import { type Store, writeIfMet } from '../../store/store.ts';
 import {
+  countInbox,
   countSubmissions,
   listSubmissions,
   type SubmissionFilter,
@@ -14,7 +15,7 @@ import {
   type SubmissionParts,
 } from '../../store/submission-list.ts';
 import type { SubmissionRow } from '../../store/tables.ts';
-import { download, type Refusal, refuse, csvLine } from '../answer.ts';
+import { download, type Refusal, refuse, csvLine, wordsOf } from '../answer.ts';
 import type { Exchange } from '../context.ts';
 import { knownForm, mayTouchForm } from './forms.ts';
 import { type Call, implement, json, notFound, type Route, type Services, writerOf } from './route.ts';
@@ -22,7 +23,7 @@ import { type Field, valuesOf, readFields, readReasons } from '../../forms/field
 import { isoTime } from '../../lib/clock.ts';
 import { recipientStatuses, type RecipientStatuses } from '../../store/consents.ts';
 
-/** `/forms/{form}/submissions`, `/submissions/…`, `/instant/submissions` */
+/** `/submissions`, `/forms/{form}/submissions`, `/submissions/…`, `/instant/submissions` */
 export function submissionsRoutes(services: Services): Route[] {
   const { store } = services;
 
@@ -40,7 +41,7 @@ export function submissionsRoutes(services: Services): Route[] {
     const tenant = principal.tenant.id;
     if ((await knownForm(form, { principal, exchange }, store)) !== undefined) return form;
     if (!mayTouchForm(principal, form)) return refuse('AUTH_DOMAIN_NOT_ALLOWED');
-    if ((await countSubmissions(store, { tenant, form })) > 0) return form;
+    if ((await countSubmissions(store, { tenant, form })).count > 0) return form;
     // To a live form test keys post, too; what they posted is listed.
     const live = { ...principal, tenant: { ...principal.tenant, id: accountIdOf(principal) } };
     if (principal.environment === 'test' && (await knownForm(form, { principal: live, exchange }, store))) return form;
@@ -49,8 +50,13 @@ export function submissionsRoutes(services: Services): Route[] {
 
   async function list(filter: SubmissionFilter, page: { cursor?: string | undefined; limit: number }) {
     const { rows, next } = await listSubmissions(store, filter, { before: page.cursor, limit: page.limit });
-    const count = await countSubmissions(store, filter);
-    return json({ submissions: await shownSubmissions(store, rows), count, next_cursor: next });
+    const { count, isMore } = await countSubmissions(store, filter);
+    return json({
+      submissions: await shownSubmissions(store, rows),
+      count,
+      count_is_more: isMore,
+      next_cursor: next,
+    });
   }
 
   async function show(id: string) {
@@ -59,20 +65,81 @@ export function submissionsRoutes(services: Services): Route[] {
     return submission === undefined ? refuse('NOT_FOUND') : json(submission);
   }
 
-  async function decide(
-    { principal, exchange: { snapshot }, params: { id } }: Asked,
-    decision: (row: SubmissionRow, decision: Decision) => Promise<Resent>,
-  ) {
-    const row = await find(principal, id);
-    if ('kind' in row) return row;
-    const decided = await decision(row, { snapshot, environment: principal.environment });
-    if (decided.kind === 'done') return show(id);
+  const decisions: Readonly<Record<'spam' | 'ham' | 'resend', Decide>> = {
+    spam: (row) => markAsSpam(row, services),
+    ham: (row, decision) => releaseSubmission(row, decision, services),
+    resend: (row, decision) => resendSubmission(row, decision, services),
+  };
+
+  /** Does this to a submission; the refusal where it may not be. */
+  async function act(
+    row: SubmissionRow,
+    action: keyof typeof decisions | 'delete',
+    { principal, exchange: { snapshot } }: Pick<Asked, 'principal' | 'exchange'>,
+  ): Promise<Refusal | undefined> {
+    if (action === 'delete') {
+      const removed = await writeIfMet(store, removeSubmission(row.id));
+      return removed === undefined ? refuse('CONFLICT', { message: ON_ITS_WAY }) : undefined;
+    }
+    const decided = await decisions[action](row, { snapshot, environment: principal.environment });
+    if (decided.kind === 'done') return undefined;
     return decided.kind === 'unconfirmed'
       ? refuse('RECIPIENT_NOT_CONFIRMED', { message: UNCONFIRMED })
       : refuse('CONFLICT', { message: CONFLICTS[decided.kind] });
   }
 
+  async function decide(asked: Asked, action: keyof typeof decisions) {
+    const { id } = asked.params;
+    const row = await find(asked.principal, id);
+    if ('kind' in row) return row;
+    return (await act(row, action, asked)) ?? show(id);
+  }
+
+  /** The submission, or why this principal may do nothing to it. */
+  async function findToChange(principal: Principal, id: string): Promise<SubmissionRow | Refusal> {
+    const found = await find(principal, id);
+    if (!('kind' in found) || principal.environment === 'live') return found;
+    const row = await findSubmission(store, id);
+    return row?.tenant === accountIdOf(principal) ? refuse('AUTH_TEST_KEY') : found;
+  }
+
   return implement(contract.submissions, {
+    async inbox({ principal, exchange, query: { form: named, domain, unread, files, status, q, from, to, ...page } }) {
+      const form = named === undefined ? undefined : await formId(principal, named, exchange);
+      if (typeof form === 'object') return form;
+      if (domain !== undefined && !mayTouch(principal, domain)) return refuse('AUTH_DOMAIN_NOT_ALLOWED');
+      const isWanted = wantedForms(principal, domain);
+      const flags = { unread: unread === 'true' || undefined, files: files === 'true' || undefined };
+      const filter = { tenant: principal.tenant.id, form, isWanted, status, text: q, from, until: to, ...flags };
+      return list(filter, page);
+    },
+    async counts({ principal }) {
+      return json(await countInbox(store, { tenant: principal.tenant.id, isWanted: wantedForms(principal) }));
+    },
+    async act({ principal, exchange, body: { action, ids } }) {
+      const found = new Map<string, SubmissionRow | Refusal>();
+      for (const id of ids) if (!found.has(id)) found.set(id, await findToChange(principal, id));
+      const refusals = new Map<string, Refusal>();
+      const rows: SubmissionRow[] = [];
+      for (const [id, row] of found) {
+        if ('kind' in row) refusals.set(id, row);
+        else rows.push(row);
+      }
+      if (action === 'read' || action === 'unread') {
+        const unread = action === 'unread' ? 1 : 0;
+        await store.write([noteRead({ tenant: principal.tenant.id, ids: rows.map(({ id }) => id), unread })]);
+      } else {
+        for (const row of rows) {
+          const refusal = await act(row, action, { principal, exchange });
+          if (refusal !== undefined) refusals.set(row.id, refusal);
+        }
+      }
+      const results = [...found.keys()].map((id) => {
+        const refusal = refusals.get(id);
+        return { id, done: refusal === undefined, code: refusal?.code, error: refusal && wordsOf(refusal) };
+      });
+      return json({ results });
+    },
     async export({ principal, exchange, params, query: { format, status, q: text, from, to } }) {
       const form = await formId(principal, params.form, exchange);
       if (typeof form !== 'string') return form;
@@ -101,20 +168,30 @@ export function submissionsRoutes(services: Services): Route[] {
       const { filename, size } = file;
       return download({ type: 'application/octet-stream', filename, size, stream: chunksOfFile(store, file.id) });
     },
-    spam: (asked) => decide(asked, (row) => markAsSpam(row, services)),
-    ham: (asked) => decide(asked, (row, decision) => releaseSubmission(row, decision, services)),
-    resend: (asked) => decide(asked, (row, decision) => resendSubmission(row, decision, services)),
-    async remove({ principal, params: { id } }) {
-      const row = await find(principal, id);
+    spam: (asked) => decide(asked, 'spam'),
+    ham: (asked) => decide(asked, 'ham'),
+    resend: (asked) => decide(asked, 'resend'),
+    async remove(asked) {
+      const { id } = asked.params;
+      const row = await find(asked.principal, id);
       if ('kind' in row) return row;
       const answer = await show(id);
-      const removed = await writeIfMet(store, removeSubmission(id));
-      return removed === undefined ? refuse('CONFLICT', { message: ON_ITS_WAY }) : answer;
+      return (await act(row, 'delete', asked)) ?? answer;
     },
   });
 }
 
+type Decide = (row: SubmissionRow, decision: Decision) => Promise<Resent>;
 type Asked = Pick<Call<unknown, unknown, 'id'>, 'principal' | 'exchange' | 'params'>;
+
+/** Which forms a list of all is about; undefined: every one. */
+function wantedForms(principal: Principal, domain?: string): SubmissionFilter['isWanted'] {
+  if (domain === undefined && principal.restrictions.domain_restrictions === undefined) return undefined;
+  return (form, of) => {
+    const isThere = domain === undefined || (parseFormId(form)?.kind !== 'collection' && of === domain);
+    return isThere && mayTouchForm(principal, form, of);
+  };
+}
 
 const ON_ITS_WAY = 'Mail about it is on its way. Try again later, or mark it as spam, which cancels what still waits.';
 
@@ -166,6 +243,7 @@ function shown(row: SubmissionRow, { files, messages, deliveries }: SubmissionPa
     ...row,
     fields: Object.fromEntries(readFields(row.fields)),
     files,
+    read: row.unread === 0,
     stored: row.stored === 'dropped' ? ('metadata' as const) : ('all' as const),
     spam: { score: row.spam_score, reasons: readReasons(row.spam_reasons) },
     messages: [...messages],

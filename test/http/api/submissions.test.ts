@@ -85,6 +85,8 @@ function row(world: { clock: TestClock }, more: Partial<SubmissionRow> = {}): Su
     stored: null,
     learned: null,
     accepted_at: null,
+    unread: 1,
+    has_files: 0,
     fields: '[["name","Ana"]]',
     control: '{}',
     ip: '192.0.2.7',
@@ -117,6 +119,7 @@ describe('GET /submissions/{id}', () => {
       referer: '',
       status: 'accepted',
       spam: { score: expect.any(Number), reasons: expect.any(Array) },
+      read: false,
       created_at: '2026-01-01T00:00:01.000Z',
       messages: [expect.stringMatching(/^msg_/)],
       deliveries: [
@@ -265,6 +268,7 @@ describe('GET /forms/{id}/submissions', () => {
     expect((await world.api('/forms/example.com/other/submissions')).json()).toEqual({
       submissions: [],
       count: 0,
+      count_is_more: false,
       next_cursor: null,
     });
     for (const path of [
@@ -282,6 +286,138 @@ describe('GET /forms/{id}/submissions', () => {
     for (const query of ['limit=0', 'cursor=msg_1', 'status=ham', 'q=', 'from=yesterday', 'page=2']) {
       const answer = await world.api(`${CONTACT}?${query}`);
       expect([query, answer.status, answer.json()['code']]).toEqual([query, 400, 'VALIDATION_FAILED']);
+    }
+  });
+});
+
+describe('GET /submissions', () => {
+  test('lists those of all forms, newest first, in pages, and filters them', async () => {
+    const world = await open();
+    const first = await world.post({ name: 'Ana' });
+    const other = await world.post({ name: 'Bo' }, '/example.com/other');
+    const spam = await world.post(SPAM);
+    const form = new FormData();
+    form.set('name', 'Cleo');
+    form.set('cv', new File(['%PDF-1.4'], 'cv.pdf'));
+    const filed = await world.post(form);
+    await world.api('/submissions/actions', { method: 'POST', body: { action: 'read', ids: [first, filed] } });
+    for (const [query, ids] of [
+      ['', [filed, spam, other, first]],
+      ['?form=example.com/other', [other]],
+      ['?domain=example.com&status=accepted', [filed, other, first]],
+      ['?domain=example.org', []],
+      ['?unread=true', [spam, other]],
+      ['?unread=true&status=accepted', [other]],
+      ['?files=true', [filed]],
+      ['?q=bo', [other]],
+      ['?status=pending', []],
+      ['?to=2020-01-01', []],
+    ] as const) {
+      const answer = await world.api(`/submissions${query}`);
+      expect([query, idsIn(answer)]).toEqual([query, ids]);
+      expect([query, answer.json()['count']]).toEqual([query, ids.length]);
+    }
+    const page = await world.api('/submissions?limit=3');
+    expect(page.json()).toMatchObject({ count: 4, count_is_more: false, next_cursor: other });
+    expect(idsIn(await world.api(`/submissions?limit=3&cursor=${other}`))).toEqual([first]);
+    expect((await world.api(`/submissions/${first}`)).json()['read']).toBe(true);
+    expect((await world.api('/submissions/counts')).json()).toEqual({
+      all: 4,
+      unread: 1,
+      spam: 1,
+      pending: 0,
+      by_form: [{ form: 'example.com/other', unread: 1 }],
+    });
+    expect((await world.api('/submissions?form=example.com/never')).status).toBe(404);
+    for (const query of ['unread=yes', 'domain=x%20y', 'form=', 'files=1']) {
+      expect((await world.api(`/submissions?${query}`)).status, query).toBe(400);
+    }
+  });
+
+  test('a key sees the submissions of its domains alone, another account none', async () => {
+    const world = await open();
+    const id = await world.post({ name: 'Ana' });
+    const elsewhere = row(world, { form: 'example.net/contact', domain: 'example.net' });
+    const collected = row(world, { form: 'c/surveys/one', domain: 'example.com' });
+    await world.store.write([insertSubmission(elsewhere), insertSubmission(collected)]);
+    const now = world.clock.now();
+    const restrictions = { domain_restrictions: ['example.com'] };
+    const { headers } = await testKey(world.store, { tenant: OPERATOR, restrictions, now });
+    expect(idsIn(await world.request('/submissions', { headers }))).toEqual([id]);
+    expect((await world.request('/submissions/counts', { headers })).json()).toMatchObject({ all: 1, unread: 1 });
+    expect((await world.request('/submissions?domain=example.net', { headers })).status).toBe(403);
+    const json = { action: 'delete', ids: [id, elsewhere.id, collected.id] };
+    const acted = await world.request('/submissions/actions', {
+      method: 'POST',
+      headers,
+      body: { ...json, action: 'read' },
+    });
+    expect(acted.json()['results']).toMatchObject([
+      { id, done: true, code: null, error: null },
+      { id: elsewhere.id, done: false, code: 'AUTH_DOMAIN_NOT_ALLOWED' },
+      { id: collected.id, done: false, code: 'AUTH_DOMAIN_NOT_ALLOWED' },
+    ]);
+    const stranger = await testKey(world.store, { now });
+    expect(idsIn(await world.request('/submissions', stranger))).toEqual([]);
+    const refused = await world.request('/submissions/actions', {
+      method: 'POST',
+      headers: stranger.headers,
+      body: json,
+    });
+    expect((refused.json()['results'] as { code: string }[]).map(({ code }) => code)).toEqual(
+      Array(3).fill('NOT_FOUND'),
+    );
+    expect(idsIn(await world.api('/submissions'))).toHaveLength(3);
+  });
+
+  test('a test key sees what test keys sent, and changes nothing live', async () => {
+    const world = await open();
+    const live = await world.post({ name: 'Ana' });
+    const now = world.clock.now();
+    const { headers } = await testKey(world.store, { tenant: OPERATOR, environment: 'test', now });
+    expect(idsIn(await world.request('/submissions', { headers }))).toEqual([]);
+    const json = { action: 'read', ids: [live, 'sub_none'] };
+    const answer = await world.request('/submissions/actions', { method: 'POST', headers, body: json });
+    expect(answer.json()['results']).toMatchObject([{ code: 'AUTH_TEST_KEY' }, { code: 'NOT_FOUND' }]);
+    expect((await world.api(`/submissions/${live}`)).json()['read']).toBe(false);
+  });
+});
+
+describe('POST /submissions/actions', () => {
+  test('does each by itself and says how it went', async () => {
+    const world = await open();
+    const [one, two, spam] = [await world.post({ name: 'a' }), await world.post({ name: 'b' }), await world.post(SPAM)];
+    async function act(action: string, ids: readonly string[]) {
+      const answer = await world.api('/submissions/actions', { method: 'POST', body: { action, ids } });
+      expect(answer.status).toBe(200);
+      return (answer.json()['results'] as { id: string; done: boolean; code: string | null }[]).map((result) =>
+        result.done ? result.id : result.code,
+      );
+    }
+    expect(await act('resend', [one, spam, 'sub_none', one])).toEqual([one, 'CONFLICT', 'NOT_FOUND']);
+    expect(await mails(world, one)).toHaveLength(2);
+    expect(await act('ham', [spam])).toEqual([spam]);
+    expect(await mails(world, spam)).toEqual(['notification live owner@example.com queued']);
+    expect(await act('delete', [two])).toEqual(['CONFLICT']);
+    expect(await act('spam', [two, spam])).toEqual([two, spam]);
+    expect(await act('delete', [two, spam])).toEqual([two, spam]);
+    expect(idsIn(await world.api('/submissions'))).toEqual([one]);
+    expect(await act('read', [one, two])).toEqual([one, 'NOT_FOUND']);
+    expect(idsIn(await world.api('/submissions?unread=true'))).toEqual([]);
+    expect(await act('unread', [one])).toEqual([one]);
+    expect(idsIn(await world.api('/submissions?unread=true'))).toEqual([one]);
+  });
+
+  test('what it does not know is refused', async () => {
+    const world = await open();
+    for (const body of [
+      { action: 'burn', ids: ['sub_1'] },
+      { action: 'read', ids: [] },
+      { action: 'read', ids: Array(201).fill('sub_1') },
+      { action: 'read' },
+    ]) {
+      const answer = await world.api('/submissions/actions', { method: 'POST', body });
+      expect(answer.json()['code']).toBe('VALIDATION_FAILED');
     }
   });
 });
