@@ -1,0 +1,95 @@
+/**
+ * Every page of the console as the operator of the dev world sees it: nothing on it that cannot be read, reached or named, no
+ * error of the browser, nothing that moves while it loads. Its screenshots are kept in `test-results/console/`.
+ */
+import { mkdir } from 'node:fs/promises';
+import { join } from 'node:path';
+import type { Page } from 'playwright-core';
+import { describe, expect, test } from 'vitest';
+import { startDevWorld, useBrowser } from '../harness/browser.ts';
+import { expectGoodPage } from './page-rules.ts';
+
+const openBrowser = useBrowser();
+const RESULTS = join(import.meta.dirname, '../../test-results/console');
+
+/** Where the links at the side lead. */
+function pagesOf(page: Page): Promise<string[]> {
+  return page
+    .getByRole('navigation', { name: 'Console' })
+    .getByRole('link')
+    .evaluateAll((links) => links.map((link) => link.getAttribute('href') ?? ''));
+}
+
+/** Waits until the page shows what it is about. */
+async function settled(page: Page): Promise<void> {
+  await page.getByRole('heading', { level: 1 }).waitFor();
+  await page.locator('.loading').waitFor({ state: 'detached' });
+}
+
+async function screenshots(page: Page, name: string): Promise<void> {
+  await mkdir(RESULTS, { recursive: true });
+  for (const width of [390, 1280, 1920]) {
+    await page.setViewportSize({ width, height: width === 390 ? 844 : 1000 });
+    for (const colorScheme of ['light', 'dark'] as const) {
+      await page.emulateMedia({ colorScheme });
+      await page.screenshot({ path: join(RESULTS, `${name}-${width}-${colorScheme}.png`) });
+    }
+  }
+  await page.emulateMedia({ colorScheme: 'light' });
+  await page.setViewportSize({ width: 1280, height: 1000 });
+}
+
+describe('every page of the console', () => {
+  test('can be read, reached and named, on a new server and on one with mail', async () => {
+    const world = await startDevWorld();
+    const { page, problems } = await openBrowser({ viewport: { width: 1280, height: 1000 } });
+    await page.goto(`${world.url}/console`);
+    await settled(page);
+    const pages = await pagesOf(page);
+    expect(pages.length).toBeGreaterThan(8);
+    for (const kind of ['new', 'used']) {
+      for (const path of pages) {
+        await page.goto(world.url + path);
+        await settled(page);
+        const name = path.replace('/console', '').replaceAll('/', '-').slice(1) || 'overview';
+        await screenshots(page, `${kind}-${name}`);
+        await expectGoodPage(page);
+      }
+      if (kind === 'used') break;
+      for (let i = 0; i < 3; i++) {
+        const body = new URLSearchParams({
+          name: `Ann ${i}`,
+          email: 'ann@inbox.test',
+          message: `Are you open on day ${i}?`,
+        });
+        expect((await fetch(`${world.url}/demo.test/contact`, { method: 'POST', body })).status).toBe(200);
+      }
+    }
+    expect(problems).toEqual([]);
+  });
+
+  test('does not move while it loads, and blocks nobody', async () => {
+    const world = await startDevWorld();
+    const { page } = await openBrowser({ viewport: { width: 1280, height: 1000 } });
+    await page.goto(`${world.url}/console`);
+    await settled(page);
+    for (const path of await pagesOf(page)) {
+      await page.addInitScript(`
+        window.shifts = 0; window.long = [];
+        new PerformanceObserver((list) => { for (const { value, hadRecentInput } of list.getEntries()) if (!hadRecentInput) window.shifts += value; }).observe({ type: 'layout-shift', buffered: true });
+        new PerformanceObserver((list) => { for (const { duration } of list.getEntries()) window.long.push(Math.round(duration)); }).observe({ type: 'longtask', buffered: true });
+      `);
+      await page.goto(world.url + path);
+      await settled(page);
+      await page.waitForTimeout(300);
+      const measured = await page.evaluate<{ shifts: number; long: number[] }>(
+        '({ shifts: window.shifts, long: window.long })',
+      );
+      // Tasks are printed and not judged: how long they take is the machine's business.
+      process.stdout.write(
+        `${path}: layout shift ${measured.shifts.toFixed(3)}, long tasks ${measured.long.join(' ')}\n`,
+      );
+      expect([path, measured.shifts < 0.02]).toEqual([path, true]);
+    }
+  });
+});
