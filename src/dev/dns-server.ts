@@ -3,9 +3,9 @@
  * makes verification and delivery of the dev world and of the tests the real thing: nothing in the daemon is told to
  * skip DNS.
  */
-import { createSocket } from 'node:dgram';
+import { createSocket, type Socket as UdpSocket } from 'node:dgram';
 import { once } from 'node:events';
-import { type Socket, createServer } from 'node:net';
+import { type Server, type Socket, createServer } from 'node:net';
 import {
   type DecodedPacket,
   type Packet,
@@ -16,6 +16,7 @@ import {
   type Answer,
   type RecordType,
 } from 'dns-packet';
+import { codeOf } from '../lib/errors.ts';
 
 export interface DnsServer {
   /** `127.0.0.1:PORT`, for UDP and TCP alike; fits `dns.servers`. */
@@ -47,22 +48,19 @@ export async function startDnsServer(records: readonly ZoneRecord[]): Promise<Dn
     return replyTo(query, zone, overUdp);
   }
 
-  const tcp = createServer((socket) => {
-    sockets.add(socket);
-    socket.on('close', () => sockets.delete(socket));
-    serveTcp(socket, (message) => reply(message, false));
-  });
-  tcp.listen(0, '127.0.0.1');
-  await once(tcp, 'listening');
-  const bound = tcp.address();
-  if (bound === null || typeof bound === 'string') throw new Error('the DNS server has no port');
-
-  const udp = createSocket('udp4', (message, from) => {
-    const bytes = reply(message, true);
-    if (bytes !== undefined) udp.send(bytes, from.port, from.address);
-  });
-  udp.bind(bound.port, '127.0.0.1');
-  await once(udp, 'listening');
+  const { tcp, udp, port } = await bindBoth(
+    () =>
+      createServer((socket) => {
+        sockets.add(socket);
+        socket.on('close', () => sockets.delete(socket));
+        serveTcp(socket, (message) => reply(message, false));
+      }),
+    () =>
+      createSocket('udp4', function answer(this: UdpSocket, message, from) {
+        const bytes = reply(message, true);
+        if (bytes !== undefined) this.send(bytes, from.port, from.address);
+      }),
+  );
 
   let closed: Promise<unknown> | undefined;
   function close(): Promise<unknown> {
@@ -74,7 +72,7 @@ export async function startDnsServer(records: readonly ZoneRecord[]): Promise<Dn
   }
 
   return {
-    address: `127.0.0.1:${bound.port}`,
+    address: `127.0.0.1:${port}`,
     set(next) {
       zone = next;
     },
@@ -84,6 +82,29 @@ export async function startDnsServer(records: readonly ZoneRecord[]): Promise<Dn
       await closed;
     },
   };
+}
+
+const MAX_BINDS = 10;
+
+/** Sockets at one free port of 127.0.0.1: one that is free for TCP may be in use for UDP. */
+async function bindBoth(makeTcp: () => Server, makeUdp: () => UdpSocket) {
+  for (let tries = 1; ; tries++) {
+    const tcp = makeTcp().listen(0, '127.0.0.1');
+    await once(tcp, 'listening');
+    const bound = tcp.address();
+    if (bound === null || typeof bound === 'string') throw new Error('the DNS server has no port');
+    const { port } = bound;
+    const udp = makeUdp();
+    try {
+      udp.bind(port, '127.0.0.1');
+      await once(udp, 'listening');
+      return { tcp, udp, port };
+    } catch (error) {
+      tcp.close();
+      udp.close();
+      if (codeOf(error) !== 'EADDRINUSE' || tries === MAX_BINDS) throw error;
+    }
+  }
 }
 
 /** Each message comes with two octets of length in front of it, many on one connection (RFC 1035 §4.2.2). */

@@ -1,6 +1,6 @@
 import { createSocket } from 'node:dgram';
 import { once } from 'node:events';
-import { createServer, type AddressInfo } from 'node:net';
+import { createServer } from 'node:net';
 import {
   AUTHENTIC_DATA,
   TRUNCATED_RESPONSE,
@@ -13,6 +13,7 @@ import {
 } from 'dns-packet';
 import { describe, expect, onTestFinished, test } from 'vitest';
 import { createDnssec, type DnssecOptions } from '../../src/dns/dnssec.ts';
+import { freePort } from '../harness/child.ts';
 import { testClock } from '../harness/clock.ts';
 
 interface Said extends Partial<Packet> {
@@ -51,9 +52,9 @@ async function startResolver(
       setImmediate(() => socket.end(message.subarray(5)));
     }),
   );
-  tcp.listen(0, '127.0.0.1');
+  const port = await freePort();
+  tcp.listen(port, '127.0.0.1');
   await once(tcp, 'listening');
-  const { port } = tcp.address() as AddressInfo;
   const udp = createSocket('udp4', (message, from) => {
     const query = decode(message);
     const reply = replyTo(query, false);
