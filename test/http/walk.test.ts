@@ -315,6 +315,9 @@ const VALID: Readonly<Record<string, object>> = {
 
 /** What a test key reads of the live account. */
 const LIVE_FOR_ALL = new Set([
+  'GET /projects/{slug}/revisions',
+  'GET /forms/{id}/snippets',
+  'POST /forms/{id}/preview',
   'GET /projects/{slug}',
   'GET /projects/{slug}/config',
   'GET /domains/{domain}',
@@ -325,8 +328,14 @@ const LIVE_FOR_ALL = new Set([
   'GET /instant/forms/{id}',
 ]);
 
-/** The submission has no file, and of mail that has left there is no source. */
-const UNKNOWN_TO_ALL = new Set(['GET /submissions/{id}/files/{file}', 'GET /email/{id}/source']);
+/** The submission has no file, of mail that has left there is no source, and the webhook has no delivery. */
+const UNKNOWN_TO_ALL = new Set([
+  'GET /submissions/{id}/files/{file}',
+  'GET /email/{id}/source',
+  'GET /projects/{slug}/revisions/{revision}/changes',
+  'GET /webhooks/{id}/deliveries/{delivery}',
+  'POST /webhooks/{id}/deliveries/{delivery}/replay',
+]);
 
 /** Here a name that the other tenant has is a new one. */
 const CREATES = new Set(['PUT /projects/{slug}/config']);
