@@ -2,6 +2,7 @@
 import { z } from 'zod';
 import { accountOf, testPartitionOf, type Environment } from '../lib/ids.ts';
 import type { ApiKeyRow, TenantRow } from '../store/tables.ts';
+import { OPERATOR } from '../store/tenants.ts';
 import type { Permission } from '../lib/permission-names.ts';
 import { addressInRanges } from '../dns/networks.ts';
 
@@ -99,4 +100,10 @@ export function decide(principal: Principal, { permission, domain, ip }: Need): 
   if (permission === 'admin' && principal.key?.environment === 'test') return 'AUTH_TEST_KEY';
   if (domain === 'narrowed') return undefined;
   return mayTouch(principal, domain === 'none' ? undefined : domain.name) ? undefined : 'AUTH_DOMAIN_NOT_ALLOWED';
+}
+
+/** The operator looks after the server; acting for an account, after that. */
+export function isOfServer({ tenant, permissions, restrictions, environment }: Principal): boolean {
+  const isFree = restrictions.domain_restrictions === undefined;
+  return tenant.id === OPERATOR && environment === 'live' && isFree && permissions.has('admin');
 }

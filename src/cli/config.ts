@@ -7,14 +7,12 @@ import { existsSync } from 'node:fs';
 import { resolve } from 'node:path';
 import { Argument } from 'commander';
 import { stringify } from 'yaml';
-import { changesFromDefaults, writtenServer } from '../config/diff.ts';
-import { valueAt } from '../config/explain.ts';
+import { changesFromDefaults } from '../config/diff.ts';
 import { findServerFile } from '../config/files.ts';
 import { jsonSchemaText, type SchemaKind } from '../config/schema.ts';
 import { checkConfig, loadServer, type Reading } from '../config/folder.ts';
-import type { ValidServer } from '../config/parse.ts';
-import type { Path } from '../config/problem.ts';
-import { machineSecrets, maskPassword, maskPasswords } from '../config/secrets.ts';
+import { machineSecrets } from '../config/secrets.ts';
+import { withoutSecrets } from '../config/shown.ts';
 import type { AnswerOffline } from '../contract/offline.ts';
 import type { AnswerOf } from '../contract/route.ts';
 import { configCheck as routes } from '../contract/server.ts';
@@ -145,7 +143,7 @@ export async function configShow(options: ConfigOptions & { readonly changed: bo
   const file = await findServerFile(path, env);
   const server = await loadServer(file, reading.secrets);
   if (!('ok' in server)) throw new FilesRefused('', server.errors);
-  const written = withoutSecrets(server);
+  const written = withoutSecrets(server.ok, server.references);
   if (!changed) {
     if (json) writeJson(terminal, written);
     else terminal.write(stringify(written));
@@ -162,25 +160,6 @@ export async function configShow(options: ConfigOptions & { readonly changed: bo
       terminal.write(`${path}: ${inline(to)}${from === undefined ? '' : ` (default: ${inline(from)})`}\n`);
   }
   return EXIT.done;
-}
-
-function withoutSecrets({ ok, references }: ValidServer): unknown {
-  const hidden = references.reduce<unknown>(
-    (data, { path, reference }) => replace(data, path, reference),
-    writtenServer(ok),
-  );
-  return JSON.parse(JSON.stringify(hidden), (key, value: unknown) =>
-    typeof value === 'string' ? (key === 'password' ? maskPassword(value) : maskPasswords(value)) : value,
-  );
-}
-
-/** A path that is not found, because its key was normalised, hides the value around it. */
-function replace(data: unknown, [key, ...rest]: Path, reference: string): unknown {
-  if (key === undefined) return reference;
-  if (typeof data !== 'object' || data === null || !Object.hasOwn(data, key)) return '***';
-  const value = replace(valueAt(data, [key]), rest, reference);
-  if (Array.isArray(data)) return data.map((item: unknown, index) => (index === key ? value : item));
-  return { ...data, [key]: value };
 }
 
 function inline(value: unknown): string {

@@ -34,6 +34,8 @@ interface Valid<Config> {
 export interface ValidServer extends Valid<ServerConfig> {
   /** The values that were written as references to secrets. */
   readonly references: readonly Reference[];
+  /** What the file says. */
+  readonly data: unknown;
 }
 
 export type ValidProject = Valid<ProjectConfig>;
@@ -58,7 +60,7 @@ export function parseServer(text: string, file: string, env: SecretSource): Vali
   const read = readFile(readYaml(text, file), serverSchema, (value) => resolveSecrets(value, env, 'text'));
   if (read.value === undefined) return { errors: reported(read.errors, read), warnings: [] };
   const warnings = checkServer(read.value).map(read.yaml.locate);
-  return { ok: freeze(read.value), warnings, references: read.references };
+  return { ok: freeze(read.value), warnings, references: read.references, data: read.yaml.value };
 }
 
 /** What can be read of a server.yml, valid or not. */

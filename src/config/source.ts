@@ -30,6 +30,7 @@ import { formatProblem } from './problem.ts';
 import type { ServerConfig } from './schema.ts';
 import { valueAt, restartKeys } from './explain.ts';
 import { serverSchema } from './schema-server.ts';
+import { type ServerOrigin, type ShownSetting, shownSettings } from './shown.ts';
 
 /** What a machine loaded last from a file. */
 export interface LoadedFile {
@@ -73,6 +74,8 @@ export interface ConfigSourceOptions {
   readonly file: string;
   /** What `loadServer` made of it: the daemon opened its database by that. */
   readonly server: ServerConfig;
+  /** What it was made of. */
+  readonly origin?: ServerOrigin;
   /** The tenant that owns the projects of files. */
   readonly tenant: string;
   /** As the database knows it. */
@@ -102,6 +105,8 @@ export type Reload =
 export interface ConfigSource {
   /** What is in force now. */
   current(): Snapshot;
+  /** The settings of server.yml in force, without secrets. */
+  settings(): readonly ShownSetting[];
   /** Reads all files again, and what the database says of projects. Never rejects: what cannot be read is a refusal. */
   reload(): Promise<Reload>;
   /** Takes over what the database says of projects and domains now. Rejects where it cannot be read. */
@@ -116,6 +121,7 @@ type Listener = (snapshot: Snapshot, before: Snapshot) => void;
 
 interface ServerState {
   readonly server: ServerConfig;
+  readonly origin: ServerOrigin;
   /** Why nothing of server.yml was taken over; empty where it was. */
   readonly problems: readonly string[];
   readonly warnings: readonly string[];
@@ -142,11 +148,13 @@ export async function createConfigSource(options: ConfigSourceOptions): Promise<
   const { log, file } = options;
   const listeners: Listener[] = [];
   const turns = new Turns();
-  const first = await load(options, { server: options.server, problems: [], warnings: [], waiting: [] }, []);
+  const { server, origin = { references: [], data: undefined } } = options;
+  const first = await load(options, { server, origin, problems: [], warnings: [], waiting: [] }, []);
   let state: State = first;
   report(first);
   return {
     current: () => state.snapshot,
+    settings: () => shownSettings(state.server.server, state.server.origin),
     reload,
     refresh,
     check,
@@ -166,7 +174,7 @@ export async function createConfigSource(options: ConfigSourceOptions): Promise<
 
   async function check(): Promise<ConfigReport> {
     const found = await checkConfig(file, options.reading, contextOf(options, state.inForce));
-    const { waiting } = await readServer(options, state.server.server);
+    const { waiting } = await readServer(options, state.server);
     const warnings = waiting.map((key) => `${file}: ${key}: the new value takes effect after a restart`);
     return { ...found, warnings: [...found.warnings, ...warnings] };
   }
@@ -189,7 +197,7 @@ export async function createConfigSource(options: ConfigSourceOptions): Promise<
 
   async function once(): Promise<Reload> {
     const before = state;
-    const server = await readServer(options, before.server.server);
+    const server = await readServer(options, before.server);
     const after = await load(options, server, before.inForce);
     const changes = [
       ...changesIn(file, writtenServer(before.server.server), writtenServer(after.server.server)),
@@ -294,12 +302,24 @@ async function loadOf(
   return { deploy, moved: moved.map(({ slug, file_missing }) => ({ slug, file_missing: 1 - file_missing })) };
 }
 
-async function readServer({ file, reading }: ConfigSourceOptions, running: ServerConfig): Promise<ServerState> {
+async function readServer(
+  { file, reading }: ConfigSourceOptions,
+  { server: running, origin }: Pick<ServerState, 'server' | 'origin'>,
+): Promise<ServerState> {
   try {
     const result = await loadServer(file, reading.secrets);
     if (!('ok' in result)) return refuse(result.errors.map(formatProblem));
     const { server, waiting } = applicable(running, result.ok);
-    return { server, waiting, problems: [], warnings: result.warnings.map(formatProblem) };
+    const { references, data } = result;
+    // A value that waits for a restart is still what it was made of.
+    const kept = origin.references.filter(({ path }) => waiting.some((key) => isWithin(path.join('.'), key)));
+    return {
+      server,
+      origin: { references: [...references, ...kept], data },
+      waiting,
+      problems: [],
+      warnings: result.warnings.map(formatProblem),
+    };
   } catch (error) {
     if (error instanceof UserError) return refuse([error.message]);
     throw error;
@@ -307,8 +327,13 @@ async function readServer({ file, reading }: ConfigSourceOptions, running: Serve
 
   function refuse(errors: readonly string[]): ServerState {
     const problems = [`${file}: the running configuration stays in force`, ...errors];
-    return { server: running, problems, warnings: [], waiting: [] };
+    return { server: running, origin, problems, warnings: [], waiting: [] };
   }
+}
+
+/** Whether the one path is at or below the other, or above it. */
+function isWithin(path: string, key: string): boolean {
+  return path === key || path.startsWith(`${key}.`) || key.startsWith(`${path}.`);
 }
 
 /** Puts the parts together: the one place where a snapshot is made. Rejects where the database cannot be read. */

@@ -1,7 +1,7 @@
 /** Statistics and events of an account. */
 import { z } from 'zod';
 import { route } from './route.ts';
-import { listing, page, parsed, since, time, until } from './values.ts';
+import { listing, optionalTime, page, parsed, since, time, until } from './values.ts';
 
 /** Buckets that `GET /analytics` answers at most: a month of hours, two years of days. */
 export const MAX_BUCKETS = 750;
@@ -37,6 +37,37 @@ export const event = z.object({
   data: z.record(z.string(), z.unknown()).describe('Details of this type of event.'),
 });
 
+const today = numbers.pick({ submissions: true, spam: true, delivered: true, deferred: true, bounced: true });
+
+const attentionKind = z.enum([
+  'domain_pending',
+  'domain_degraded',
+  'domain_failed',
+  'webhook_failing',
+  'webhook_disabled',
+  'form_over_limit',
+  'recipients_unconfirmed',
+  'queue',
+  'relay',
+  'disk',
+  'configuration',
+  'restart_needed',
+  'certificate',
+  'block_list',
+  'receiver',
+  'destination_failing',
+  'destination_held',
+]);
+
+const attention = z.object({
+  kind: attentionKind,
+  subject: z
+    .string()
+    .describe('What it is about: a domain, the id of a webhook or form, a host name, a key of the configuration.'),
+  message: z.string(),
+  since: optionalTime,
+});
+
 const ANALYTICS = { permission: 'analytics.read', tag: 'Analytics' } as const;
 
 export const analytics = {
@@ -53,6 +84,10 @@ export const analytics = {
       interval: z.enum(INTERVALS).default('day').describe('Length of a bucket, UTC.'),
       form: z.string().optional().describe('Id of a form: only what its submissions caused.'),
       domain: z.string().toLowerCase().optional().describe('Only what belongs to this domain.'),
+      scope: z
+        .enum(['account', 'server'])
+        .default('account')
+        .describe('`server`: of all accounts together, without `top_forms` and `top_domains`. Needs `admin`.'),
     }),
     answer: z.object({
       from: time,
@@ -87,6 +122,37 @@ export const analytics = {
     }),
     alsoAnswers: 'text/csv',
     errors: ['NOT_FOUND'],
+  }),
+  overview: route('GET /overview', {
+    ...ANALYTICS,
+    domains: 'narrow',
+    summary: 'Shows today in figures, what needs attention, and the first steps of a new account.',
+    description:
+      'For the operator it is about the whole server, otherwise about the account. `today` and `last_week` count the same span of time, seven days apart.',
+    query: z.strictObject({
+      from: since
+        .optional()
+        .describe(
+          'When the day began, at most 48 hours ago. Default: at 00:00 UTC. Send midnight of your own time zone.',
+        ),
+    }),
+    answer: z.object({
+      scope: z.enum(['account', 'server']),
+      from: time,
+      to: time,
+      today,
+      last_week: today,
+      oldest_waiting_at: optionalTime.describe(
+        'When the oldest message that still waits was accepted. null: nothing waits, or the key is restricted to domains.',
+      ),
+      attention: z.array(attention).describe('What somebody has to look at, the worst first; at most 20 of a kind.'),
+      first_steps: z.object({
+        has_domain: z.boolean(),
+        has_verified_domain: z.boolean(),
+        has_form: z.boolean(),
+        has_submission: z.boolean(),
+      }),
+    }),
   }),
   events: route('GET /events', {
     ...ANALYTICS,

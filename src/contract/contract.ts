@@ -11,7 +11,7 @@ import { keys } from './keys.ts';
 import { messages } from './messages.ts';
 import { projects } from './projects.ts';
 import { mailLog, queue } from './queue.ts';
-import { backups, configCheck, doctor } from './server.ts';
+import { backups, configCheck, doctor, serverConfig, serverLog } from './server.ts';
 import { consoleLink, sessions, totp } from './sessions.ts';
 import { submissions } from './submissions.ts';
 import { accounts, tenants } from './tenants.ts';
@@ -42,6 +42,8 @@ export const API = {
   mailLog,
   doctor,
   configCheck,
+  serverConfig,
+  serverLog,
   adminDomains,
   hostKeys,
   backups,

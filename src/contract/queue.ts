@@ -2,7 +2,19 @@
 import { z } from 'zod';
 import { parseDomain } from '../lib/addresses.ts';
 import { route } from './route.ts';
-import { domainName, duration, listing, optionalTime, page, parsed, since, slug, time, until } from './values.ts';
+import {
+  domainName,
+  duration,
+  listing,
+  optionalTime,
+  page,
+  pageSize,
+  parsed,
+  since,
+  slug,
+  time,
+  until,
+} from './values.ts';
 
 const state = z.enum([
   'queued',
@@ -76,6 +88,8 @@ const destination = z.strictObject({
 });
 const destinationState = z.object({ destination: z.string(), held: z.boolean() });
 
+const relay = z.object({ paused_until: time, failures: z.int(), last_error: z.string() });
+
 const action = z.enum(['retry', 'cancel', 'hold', 'release']);
 
 /** Which deliveries, beside their state. */
@@ -102,10 +116,41 @@ export const queue = {
     }),
     answer: page({
       deliveries: z.array(delivery),
-      relay: z
-        .object({ paused_until: time, failures: z.int(), last_error: z.string() })
+      relay: relay
         .nullable()
         .describe('The pause of the smarthost (`delivery.relay`): until then all mail for it waits. null: not paused.'),
+    }),
+  }),
+  destinations: route('GET /admin/queue/destinations', {
+    ...ADMIN,
+    summary: 'Lists the destinations that mail or webhook deliveries wait for, those with the most first.',
+    description:
+      'Counts are up to 10 seconds old. Where very many destinations wait, the first answer may hold only a part of them (`complete`: false); ask again.',
+    query: z.strictObject({
+      limit: pageSize,
+      state: z
+        .enum(['all', 'failing', 'held'])
+        .default('all')
+        .describe('`failing`: whose last connections failed, the worst first. `held`: those that the operator holds.'),
+    }),
+    answer: z.object({
+      destinations: z.array(
+        z.object({
+          destination: z.string().describe('A domain, or a webhook (`whk_…`).'),
+          waiting: z.int().describe('Deliveries that wait; 10000: or more.'),
+          oldest_at: optionalTime.describe('When the oldest of the 100 that are due first was accepted.'),
+          next_attempt_at: optionalTime,
+          held: z.boolean(),
+          paused_until: optionalTime,
+          failures: z.int().describe('Connection failures in a row.'),
+          last_error: z.string().nullable().describe('Why the last connection failed.'),
+          last_reply: z.string().nullable().describe('The last reply to one of the deliveries that wait.'),
+        }),
+      ),
+      relay: relay.nullable().describe('The pause of the smarthost (`delivery.relay`). null: not paused.'),
+      count: z.int().describe('Number of destinations that deliveries wait for.'),
+      counted_at: time,
+      complete: z.boolean(),
     }),
   }),
   act: route('POST /admin/queue/actions', {

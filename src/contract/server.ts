@@ -2,7 +2,7 @@
 import { z } from 'zod';
 import { parseDomain } from '../lib/addresses.ts';
 import { route } from './route.ts';
-import { optionalTime, parsed, time } from './values.ts';
+import { optionalTime, pageSize, parsed, time } from './values.ts';
 
 const MAX_BLOCK_LISTS = 20;
 
@@ -135,6 +135,56 @@ export const configCheck = {
       ),
       waiting: z.array(z.string()).describe('Keys of server.yml whose new values take effect after a restart.'),
       problems: z.array(z.string()),
+    }),
+  }),
+};
+
+export const serverLog = {
+  list: route('GET /admin/logs', {
+    ...ADMIN,
+    summary: 'Shows the last hour of the log, newest first, or what names an id.',
+    description:
+      'Up to 8 MiB of the log of this daemon since its start, as `log.level` and `log.redact_addresses` have it. Lines about delivery come up to 2 seconds late. The journal has all of it.',
+    query: z.strictObject({
+      id: z
+        .string()
+        .regex(/^[a-z]{3}_[0-9a-z]{26}$/, 'must be an id such as req_…, sub_…, msg_… or dlv_…')
+        .optional()
+        .describe('Only lines that name this request, submission, message, delivery or other object.'),
+      limit: pageSize,
+    }),
+    answer: z.object({
+      lines: z.array(
+        z.object({
+          time,
+          level: z.enum(['debug', 'info', 'warn', 'error']),
+          event: z.string().describe('A stable name, such as `delivery.deferred`.'),
+          message: z.string(),
+          fields: z.record(z.string(), z.unknown()),
+        }),
+      ),
+      since: optionalTime.describe('When the oldest line that is kept was written. null: there is none.'),
+    }),
+  }),
+};
+
+export const serverConfig = {
+  show: route('GET /admin/config', {
+    ...ADMIN,
+    summary: 'Shows the settings of server.yml that are in force.',
+    description: 'References to secrets are shown as they are written, passwords and keys as `***`.',
+    answer: z.object({
+      file: z.string().describe('The server.yml of the daemon.'),
+      settings: z.array(
+        z.object({
+          path: z.string().describe('The key, such as log.level.'),
+          value: z.unknown().describe('As it is written in YAML.'),
+          source: z.enum(['file', 'default']),
+          restart: z.boolean().describe('A change takes effect at the next start only.'),
+        }),
+      ),
+      waiting: z.array(z.string()).describe('Keys whose new values take effect after a restart.'),
+      problems: z.array(z.string()).describe('Why what is on disk is not in force.'),
     }),
   }),
 };

@@ -33,6 +33,14 @@ export interface Alerts {
   readonly jobs: Jobs;
   /** What is wrong at the moment, for Prometheus. */
   figure(): Figure;
+  /** The same in words. */
+  active(): readonly ActiveAlert[];
+}
+
+export interface ActiveAlert {
+  readonly kind: Kind;
+  /** A sentence without its full stop. */
+  readonly subject: string;
 }
 
 type Alert = Omit<OperatorAlert, 'days'>;
@@ -60,12 +68,12 @@ const LATE_AFTER = HOUR;
 
 export function createAlerts(parts: AlertsParts): Alerts {
   const { store, clock, log, config, resolver, wake } = parts;
-  const active = new Map<Kind, number>();
+  const active = new Map<Kind, readonly Alert[]>();
   let waitedBefore: ReadonlyMap<Receiver, number> | undefined;
 
   /** Tells of what was found, now. */
   async function raise(kind: Kind, found: readonly Alert[]): Promise<void> {
-    active.set(kind, found.length);
+    active.set(kind, found);
     const { server } = config();
     for (const alert of found) {
       const sent = await alertOperator(store, { ...alert, days: DAYS[kind] }, { ...server, now: clock.now() });
@@ -135,10 +143,14 @@ export function createAlerts(parts: AlertsParts): Alerts {
       alert_block_list: every(HOUR, clock, lookAtBlockLists),
       alert_receiver: every(10 * MINUTE, clock, lookAtReceivers),
     },
+    active: () => [...active].flatMap(([kind, found]) => found.map(({ subject }) => ({ kind, subject }))),
     figure: () => ({
       name: 'postern_alerts',
       help: 'Causes of alerts at the moment, by kind.',
-      value: (['certificate', 'block_list', 'receiver'] as const).map((alert) => [{ alert }, active.get(alert) ?? 0]),
+      value: (['certificate', 'block_list', 'receiver'] as const).map((alert) => [
+        { alert },
+        active.get(alert)?.length ?? 0,
+      ]),
     }),
   };
 }

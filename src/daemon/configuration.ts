@@ -1,8 +1,8 @@
 /** The configuration of the daemon: server.yml, and the projects of the store, which the layer `config` does not know. */
 import { writeAuthor } from '../accounts/projects.ts';
 import { loadServer, type Reading } from '../config/folder.ts';
+import type { ValidServer } from '../config/parse.ts';
 import { formatProblem } from '../config/problem.ts';
-import type { ServerConfig } from '../config/schema.ts';
 import type { FolderLoad, ProjectStore } from '../config/source.ts';
 import type { Clock } from '../lib/clock.ts';
 import { UserError } from '../lib/errors.ts';
@@ -23,9 +23,9 @@ import type { Statement } from '../store/statement.ts';
 import { type Store, writeIfMet } from '../store/store.ts';
 
 /** Reads server.yml. Throws UserError with the whole report where it is invalid. */
-export async function readServer(file: string, reading: Reading): Promise<ServerConfig> {
+export async function readServer(file: string, reading: Reading): Promise<ValidServer> {
   const loaded = await loadServer(file, reading.secrets, { checkMachine: true });
-  if ('ok' in loaded) return loaded.ok;
+  if ('ok' in loaded) return loaded;
   throw new UserError(`the configuration is invalid\n${loaded.errors.map(formatProblem).join('\n')}`);
 }
 

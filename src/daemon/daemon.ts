@@ -61,7 +61,7 @@ import { startJobs, watchClock, retentionJobs } from './jobs.ts';
 import { systemClock, type Clock } from '../lib/clock.ts';
 import { errorFields } from '../lib/errors.ts';
 import { activatedSockets, type ListenAddress } from '../lib/sockets.ts';
-import { createLog, type AdjustableLog, type Log } from '../lib/log.ts';
+import { createLog, createLogLines, type AdjustableLog, type Log } from '../lib/log.ts';
 import { isClockBehind, pullBackDueTimes } from '../store/clock-step.ts';
 import { releaseFreePages } from '../store/free-pages.ts';
 import { foldMessageCounts } from '../store/usage.ts';
@@ -71,6 +71,7 @@ import { createProcessPool, type ProcessPool } from './process-pool.ts';
 import { LEASE } from '../queue/claimer.ts';
 import { actOnMany } from '../queue/operate.ts';
 import { longestWaits, WEBHOOK_RETRY_MS } from '../queue/retry.ts';
+import { createWaitingMail } from '../queue/waiting.ts';
 import { systemMail, type SystemMail } from '../queue/system-mail.ts';
 import { BOUNCE_LEASE } from '../smtp/bounces.ts';
 import { createSmtpCounters } from '../smtp/receive.ts';
@@ -81,7 +82,8 @@ import { checkTemplates } from '../templates/engine.ts';
 import { version } from '../lib/version.ts';
 import { createWebhooks } from '../events/webhooks.ts';
 import { createMetrics, type Figure } from '../http/metrics.ts';
-import { createStatus } from '../http/status.ts';
+import { createOverview } from '../http/overview.ts';
+import { createProblems, createStatus } from '../http/status.ts';
 import { keepCertificate, readCertificate, type CertificateKeeper } from '../lib/certificate.ts';
 import { keepAcmeCertificates, type AcmeCertificateParts, type AcmeCertificates } from '../domains/certificates.ts';
 import { tlsModeOf } from '../config/schema-server.ts';
@@ -158,9 +160,11 @@ async function start(
   const { env } = process;
   const reading: Reading = { secrets: machineSecrets(env), checkTemplates };
   const file = resolve(await findServerFile(configFile, env));
-  const server = await readServer(file, reading);
+  const origin = await readServer(file, reading);
+  const { ok: server } = origin;
   const { roles, hostname } = server.server;
-  const log = parts.log ?? createLog(server.log);
+  const logLines = createLogLines(clock);
+  const log = parts.log ?? createLog({ ...server.log, keep: logLines.add });
   const pool =
     parts.pool ?? createProcessPool({ log, cacheFolder: env['NODE_COMPILE_CACHE'], maxWaiting: MAX_WAITING });
   ending.push(() => pool.close());
@@ -176,7 +180,17 @@ async function start(
   await saveOperator(store, server.server.operator, clock.now());
   const machine = machineName();
   const projects = projectStore({ store, clock, machine });
-  const source = await createConfigSource({ file, server, reading, reader, log, machine, tenant: OPERATOR, projects });
+  const source = await createConfigSource({
+    file,
+    server,
+    origin,
+    reading,
+    reader,
+    log,
+    machine,
+    tenant: OPERATOR,
+    projects,
+  });
   const snapshot = source.current;
   function config(): ServerConfig {
     return snapshot().server;
@@ -228,7 +242,7 @@ async function start(
   });
   const revisionOf = createRevisions({ store, secrets: reading.secrets, reader });
 
-  const delivery = await openDelivery({ ...core, server, env, parts }, loading);
+  const delivery = await openDelivery({ ...core, server, env, parts, keepLines: logLines.add }, loading);
   ending.push(() => delivery.stop(GRACE_MS));
   const peers = joinCluster({ ...core, hear });
   ending.push(() => peers.close());
@@ -271,6 +285,7 @@ async function start(
     ...core,
     certificates: () => certificate?.states() ?? [],
   });
+  const problems = createProblems({ ...core, freeSpace, queueProblem: delivery.problem });
   const metrics = createMetrics({
     ...core,
     version: version(),
@@ -341,8 +356,20 @@ async function start(
     ...shared,
     metrics,
     forwarded,
-    status: createStatus({ ...core, freeSpace, metrics, version: version(), queueProblem: delivery.problem }),
+    status: createStatus({ ...core, metrics, version: version(), problems }),
+    overview: createOverview({
+      ...core,
+      counts,
+      async problems() {
+        const { hostname: subject } = config().server;
+        const alerted = alerts.active().map(({ kind, subject: message }) => ({ kind, subject, message, since: null }));
+        return [...(await problems()), ...alerted];
+      },
+    }),
     checkConfig: source.check,
+    settings: source.settings,
+    logLines,
+    waiting: createWaitingMail(core),
     reload,
     hostKeys,
     backups,

@@ -10,6 +10,8 @@ import { startDelivery, type Delivery, type DeliveryParts, type FromDelivery, ty
 const SILENT_MS = 15_000;
 
 export interface OpenDelivery extends Omit<DeliveryParts, 'random' | 'metrics'> {
+  /** Takes the lines of the thread's log. */
+  readonly keepLines: (line: string) => void;
   /** What the test holds. */
   readonly parts: Partial<Pick<DeliveryParts, 'clock' | 'resolver' | 'random' | 'pool'>>;
 }
@@ -43,7 +45,7 @@ export function loadDeliveryThread({
 
 /** Starts it where this daemon has the role: in the thread, or in this one where a test holds the clock or the name servers. */
 export async function openDelivery(
-  { parts, ...here }: OpenDelivery,
+  { parts, keepLines, ...here }: OpenDelivery,
   loading: LoadingThread | undefined,
 ): Promise<Delivery> {
   if (!here.server.server.roles.includes('delivery')) {
@@ -57,20 +59,24 @@ export async function openDelivery(
       stop: () => Promise.resolve(),
     };
   }
-  if (loading !== undefined) return startDeliveryThread(loading, here.clock);
+  if (loading !== undefined) return startDeliveryThread(loading, { clock: here.clock, keepLines });
   const metrics = createDeliveryMetrics();
   return startDelivery({ ...here, random: parts.random ?? Math.random, pool: parts.pool, metrics });
 }
 
 /** Starts delivery in the thread. Where it ends by itself the process does, too: systemd starts it again, the queue goes on. */
-async function startDeliveryThread({ thread, port }: LoadingThread, clock: Clock): Promise<Delivery> {
-  let state: FromDelivery = { problem: undefined, isStuck: false, metrics: [] };
+async function startDeliveryThread(
+  { thread, port }: LoadingThread,
+  { clock, keepLines }: { readonly clock: Clock; readonly keepLines: (line: string) => void },
+): Promise<Delivery> {
+  let state: FromDelivery = { problem: undefined, isStuck: false, metrics: [], lines: [] };
   tell({ kind: 'start' });
   await once(port, 'message');
   let heardAt = clock.monotonic();
   port.on('message', (message: FromDelivery) => {
     heardAt = clock.monotonic();
     state = message;
+    for (const line of message.lines) keepLines(line);
   });
 
   function tell(message: ToDelivery): void {

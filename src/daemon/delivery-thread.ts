@@ -14,7 +14,14 @@ import { watchFailures, type StoreHandle } from '../store/store.ts';
 
 const { port, handle, server } = workerData as { port: MessagePort; handle: StoreHandle; server: ServerConfig };
 
-const log = createLog(server.log);
+/** What the main thread is to show; more than these between two beats are in the log alone. */
+const MAX_LINES = 5000;
+let lines: string[] = [];
+
+const log = createLog({
+  ...server.log,
+  keep: (line) => void (lines.length < MAX_LINES && lines.push(line)),
+});
 const metrics = createDeliveryMetrics();
 const store = watchFailures(connectStore(handle), metrics.databaseFailed);
 const resolver = createResolver({ servers: server.dns.servers, log });
@@ -56,7 +63,14 @@ void beat();
 async function beat(): Promise<void> {
   while (!stopping.signal.aborted) {
     const reading = await metrics.read();
-    const state: FromDelivery = { problem: delivery.problem(), isStuck: delivery.isStuck(), metrics: reading };
+    const told = lines;
+    lines = [];
+    const state: FromDelivery = {
+      problem: delivery.problem(),
+      isStuck: delivery.isStuck(),
+      metrics: reading,
+      lines: told,
+    };
     port.postMessage(state);
     await systemClock.sleep(BEAT_MS, stopping.signal);
   }

@@ -299,6 +299,8 @@ export interface FromDelivery {
   readonly problem: string | undefined;
   readonly isStuck: boolean;
   readonly metrics: Reading;
+  /** Of its log, since the last time. */
+  readonly lines: readonly string[];
 }
 
 /** How often the thread says how it is, ms. */

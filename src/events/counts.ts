@@ -12,6 +12,7 @@ import {
   firstCountedHour,
   hoursOf,
   hoursOfAll,
+  hoursOfServer,
   lastCountedHour,
   listEvents,
   nextEventAt,
@@ -40,6 +41,8 @@ export interface EventCounts {
   of(tenant: string, span: Span, filter?: EventFilter): AsyncIterable<readonly Counted[]>;
   /** The same of all tenants. */
   ofAll(span: Span): AsyncIterable<readonly TypeCount[]>;
+  /** The same of all tenants together, hour by hour. */
+  ofServer(span: Span): AsyncIterable<readonly Omit<Counted, 'domain' | 'form'>[]>;
 }
 
 const HOUR = 3_600_000;
@@ -125,12 +128,57 @@ export function createEventCounts({ store, clock }: { store: Store; clock: Clock
         );
       }
     },
+    async *ofServer({ from, until }) {
+      await rollUp();
+      for await (const slice of slices({ from, until: Math.min(until, clock.now() + 1) })) {
+        const { from, until } = slice;
+        yield slice.live
+          ? (await eventsOfAll(store, slice)).map(({ type, count }) => ({ type, count, from, until }))
+          : (await hoursOfServer(store, from, until)).map(({ hour, ...row }) => {
+              return { ...row, from: hour, until: hour + HOUR };
+            });
+      }
+    },
     async *ofAll({ from, until }) {
       await rollUp();
       for await (const slice of slices({ from, until: Math.min(until, clock.now() + 1) })) {
         yield await (slice.live ? eventsOfAll(store, slice) : hoursOfAll(store, slice.from, slice.until));
       }
     },
+  };
+}
+
+const NAMES = [
+  ['submission.accepted', 'submissions'],
+  ['submission.spam', 'spam'],
+  ['email.queued', 'queued'],
+  ['email.delivered', 'delivered'],
+  ['email.deferred', 'deferred'],
+  ['email.bounced', 'bounced'],
+  ['inbound.accepted', 'forwarded'],
+  ['inbound.rejected', 'rejected'],
+] as const;
+
+type NumberName = (typeof NAMES)[number][1];
+
+const NUMBER_OF: ReadonlyMap<string, NumberName> = new Map(NAMES);
+
+/** The number that events of this type count in, if any. */
+export function nameOf(type: string): NumberName | undefined {
+  return NUMBER_OF.get(type);
+}
+
+/** Nothing counted yet. */
+export function noNumbers(): Record<NumberName, number> {
+  return {
+    submissions: 0,
+    spam: 0,
+    queued: 0,
+    delivered: 0,
+    deferred: 0,
+    bounced: 0,
+    forwarded: 0,
+    rejected: 0,
   };
 }
 

@@ -9,6 +9,7 @@ import type { FreeSpace } from '../store/sqlite.ts';
 import type { Store } from '../store/store.ts';
 import type { DataOf } from './api/route.ts';
 import type { Metrics, Reading } from './metrics.ts';
+import type { Attention } from './overview.ts';
 
 export type Status = () => Promise<DataOf<typeof status.show>>;
 
@@ -18,29 +19,61 @@ export interface StatusParts {
   readonly version: string;
   readonly metrics: Pick<Metrics, 'counted'>;
   readonly snapshot: () => Snapshot;
+  /** What is wrong with the server. */
+  readonly problems: () => Promise<readonly Attention[]>;
+}
+
+export interface ProblemsParts extends Pick<StatusParts, 'store' | 'clock' | 'snapshot'> {
   readonly freeSpace: FreeSpace;
   /** What keeps the queue from moving, in words; undefined while it moves. */
   readonly queueProblem: () => string | undefined;
+}
+
+/** What is wrong with the server itself, the worst first. */
+export function createProblems({
+  store,
+  clock,
+  snapshot,
+  freeSpace,
+  queueProblem,
+}: ProblemsParts): StatusParts['problems'] {
+  return async () => {
+    const { server, problems: ofConfiguration, waiting } = snapshot();
+    const { hostname } = server.server;
+    const queue = queueProblem();
+    const relay = await relayPause(store, clock.now());
+    const found: (Omit<Attention, 'since' | 'subject'> & { readonly subject?: string })[] = [
+      ...(queue === undefined ? [] : [{ kind: 'queue' as const, message: queue }]),
+      ...(relay === undefined
+        ? []
+        : [
+            {
+              kind: 'relay' as const,
+              message: `the smarthost is paused after ${relay.failures} failures: ${relay.error}`,
+            },
+          ]),
+      ...(freeSpace.below(server.limits.free_disk)
+        ? [{ kind: 'disk' as const, message: 'the disk is almost full: nothing is accepted' }]
+        : []),
+      ...ofConfiguration.map((message) => ({ kind: 'configuration' as const, message })),
+      ...(waiting.length === 0
+        ? []
+        : [
+            {
+              kind: 'restart_needed' as const,
+              message: `a restart is needed for the new values of ${waiting.join(', ')}`,
+            },
+          ]),
+    ];
+    return found.map((one) => ({ subject: hostname, since: null, ...one }));
+  };
 }
 
 const MINUTE_MS = 60_000;
 const MAX_DESTINATIONS = 20;
 
 export function createStatus(parts: StatusParts): Status {
-  const { store, clock, version, metrics, snapshot } = parts;
-
-  async function problems(now: number): Promise<string[]> {
-    const { server, problems: ofConfiguration, waiting } = snapshot();
-    const queue = parts.queueProblem();
-    const relay = await relayPause(store, now);
-    return [
-      ...(queue === undefined ? [] : [queue]),
-      ...(relay === undefined ? [] : [`the smarthost is paused after ${relay.failures} failures: ${relay.error}`]),
-      ...(parts.freeSpace.below(server.limits.free_disk) ? ['the disk is almost full: nothing is accepted'] : []),
-      ...ofConfiguration,
-      ...(waiting.length === 0 ? [] : [`a restart is needed for the new values of ${waiting.join(', ')}`]),
-    ];
-  }
+  const { store, clock, version, metrics, snapshot, problems } = parts;
 
   return async () => {
     const now = clock.now();
@@ -83,7 +116,7 @@ export function createStatus(parts: StatusParts): Status {
         paused_until: until !== null && until > now ? until : null,
         reason: error ?? reply,
       })),
-      problems: await problems(now),
+      problems: (await problems()).map(({ message }) => message),
     };
   };
 }

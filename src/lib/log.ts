@@ -5,6 +5,7 @@
 import { isatty } from 'node:tty';
 import pino from 'pino';
 import pretty from 'pino-pretty';
+import type { Clock } from './clock.ts';
 import { isJournal, priorityOf } from './journal.ts';
 import { LOG_EVENTS, type LogEvent } from './log-events.ts';
 
@@ -27,6 +28,8 @@ export interface LogOptions {
   readonly fd?: number;
   /** The journal's socket, as systemd names it (JOURNAL_STREAM, systemd.exec(5)); that of the environment unless told. */
   readonly journal?: string | undefined;
+  /** Gets each line as JSON, after redaction. */
+  readonly keep?: (line: string) => void;
 }
 
 /** A log whose level and redaction follow the configuration while it runs. */
@@ -52,6 +55,16 @@ export function createLog(options: LogOptions): AdjustableLog {
         pino.destination({ dest: fd, sync: false, maxLength: MAX_WAITING_BYTES }),
         isJournal(fd, options.journal ?? process.env['JOURNAL_STREAM']) ? withPriority : (line) => line,
       );
+  const { keep } = options;
+  const kept =
+    keep === undefined
+      ? stream
+      : {
+          write(line: string) {
+            keep(line);
+            stream.write(line);
+          },
+        };
   const out = pino(
     {
       level: options.level,
@@ -59,7 +72,7 @@ export function createLog(options: LogOptions): AdjustableLog {
       timestamp: pino.stdTimeFunctions.isoTime,
       formatters: { level: (label) => ({ level: label }) },
     },
-    stream,
+    kept,
   );
   let redacting = options.redact_addresses;
   return {
@@ -152,4 +165,71 @@ function changed(value: unknown, change: (text: string) => string): unknown {
   if (value instanceof Error) return change(value.stack ?? value.message);
   if (typeof value !== 'object' || value === null) return value;
   return eachText({ ...value }, change);
+}
+
+// The last hour of the log in memory, so that the operator finds what happened by an id without a terminal. It is bounded by bytes
+// and by time; the log itself is elsewhere and complete. Lines are as they were written: without secrets, redacted where that is asked.
+
+const MAX_BYTES = 8 * 1024 * 1024;
+const MAX_AGE_MS = 3_600_000;
+/** A line that is longer is not kept: one of them must not push out all others. */
+const MAX_LINE_LENGTH = 64 * 1024;
+/** So much memory a line takes beside its text. */
+const LINE_BYTES = 64;
+
+export interface LogLines {
+  /** Takes a line of JSON. */
+  readonly add: (line: string) => void;
+  /** The newest lines that name this id, or all, the newest first. */
+  find(id: string | undefined, limit: number): string[];
+  /** Since when lines are kept, ms; undefined where there is none. */
+  since(): number | undefined;
+}
+
+interface Kept {
+  readonly at: number;
+  readonly line: string;
+}
+
+export function createLogLines(clock: Pick<Clock, 'now'>): LogLines {
+  let lines: Kept[] = [];
+  /** Where they begin: what is before it is gone. */
+  let first = 0;
+  let bytes = 0;
+
+  function drop(now: number): void {
+    for (; first < lines.length; first++) {
+      const oldest = lines[first];
+      if (oldest === undefined || (bytes <= MAX_BYTES && oldest.at > now - MAX_AGE_MS)) break;
+      bytes -= sizeOf(oldest.line);
+    }
+    if (first * 2 <= lines.length) return;
+    lines = lines.slice(first);
+    first = 0;
+  }
+
+  return {
+    add(line) {
+      if (line.length > MAX_LINE_LENGTH) return;
+      const at = clock.now();
+      lines.push({ at, line });
+      bytes += sizeOf(line);
+      drop(at);
+    },
+    find(id, limit) {
+      drop(clock.now());
+      const found: string[] = [];
+      for (let i = lines.length - 1; i >= first && found.length < limit; i--) {
+        const line = lines[i]?.line;
+        if (line !== undefined && (id === undefined || line.includes(id))) found.push(line);
+      }
+      return found;
+    },
+    since: () => lines[first]?.at,
+  };
+}
+
+/** Characters of Latin-1 take a byte each, others two. */
+function sizeOf(line: string): number {
+  return 2 * line.length + LINE_BYTES;
 }

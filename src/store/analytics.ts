@@ -70,6 +70,12 @@ export const hoursOfAll = reader(
     select tenant, type, cast(sum(count) as bigint) as count from event_counts
     where hour >= ${from} and hour < ${until} group by tenant, type`,
 );
+/** What was counted in the hours of the span, of all tenants together. */
+export const hoursOfServer = reader(
+  (from: number, until: number) => sql<Pick<EventCountRow, 'hour' | 'type' | 'count'>>`
+    select hour, type, cast(sum(count) as bigint) as count from event_counts
+    where hour >= ${from} and hour < ${until} group by hour, type`,
+);
 const liveOfEach = reader(
   (first: string, last: string) => sql<Omit<EventCountRow, 'hour'>>`
     select tenant, type, ${ofDomain} as domain, ${ofForm} as form, count(*) as count from events

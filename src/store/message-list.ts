@@ -53,7 +53,7 @@ const INDEXED_STATES: ReadonlySet<DeliveryState> = new Set([
 ]);
 // Written as the partial indexes have it.
 const isListed = sql`kind not in ('webhook', 'system', 'tls_report')`;
-const isIndexed = sql`state in ('deferred', 'bounced', 'expired', 'cancelled', 'suppressed', 'captured') and webhook is null`;
+export const isIndexed = sql`state in ('deferred', 'bounced', 'expired', 'cancelled', 'suppressed', 'captured') and webhook is null`;
 
 /** An index that a search walks: ids of messages, newest first. */
 interface Walk {

@@ -34,7 +34,10 @@ import { acceptSubmission } from '../../src/forms/accept.ts';
 import { createFileStore } from '../../src/forms/files.ts';
 import { createChallenges } from '../../src/forms/challenges.ts';
 import { createSpamProtection } from '../../src/forms/spam/protection.ts';
-import { createStatus } from '../../src/http/status.ts';
+import { createLogLines } from '../../src/lib/log.ts';
+import { createWaitingMail } from '../../src/queue/waiting.ts';
+import { createOverview } from '../../src/http/overview.ts';
+import { createProblems, createStatus } from '../../src/http/status.ts';
 import { createMetrics } from '../../src/http/metrics.ts';
 import { watchForwarded } from '../../src/http/forwarded.ts';
 import { createHttpServer, type HttpServerOptions } from '../../src/http/server.ts';
@@ -168,6 +171,14 @@ export async function startHttp(given: TestHttpOptions = {}): Promise<TestHttp> 
   const metrics = createMetrics({ store, clock, log: silentLog, version: '0.0.0' });
   onTestFinished(() => metrics.close());
   const reader = readHere(checkTemplates);
+  const counts = createEventCounts({ store, clock });
+  const serverProblems = createProblems({
+    store,
+    clock,
+    snapshot: () => snapshot,
+    freeSpace: { below: () => false },
+    queueProblem: () => undefined,
+  });
   const streams = createEventStreams({ store, clock, log: silentLog });
   const spam = createSpamProtection({
     store,
@@ -213,10 +224,13 @@ export async function startHttp(given: TestHttpOptions = {}): Promise<TestHttp> 
       metrics,
       version: '0.0.0',
       snapshot: () => snapshot,
-      freeSpace: { below: () => false },
-      queueProblem: () => undefined,
+      problems: serverProblems,
     }),
+    overview: createOverview({ store, clock, counts, snapshot: () => snapshot, problems: serverProblems }),
     reload: () => Promise.resolve({ kind: 'unchanged' }),
+    settings: () => [],
+    logLines: createLogLines(clock),
+    waiting: createWaitingMail({ store, clock }),
     checkConfig: () => Promise.resolve({ file: '', projects: 1, errors: [], warnings: [] }),
     backups: await openBackups({ path: undefined, clock, log: silentLog, reserve: () => 0 }),
     doctor: () => Promise.resolve({ checks: [], ok: true }),
@@ -239,7 +253,7 @@ export async function startHttp(given: TestHttpOptions = {}): Promise<TestHttp> 
     authenticator,
     objects: createObjectLimits({ store, clock, snapshot: () => snapshot }),
     usage,
-    counts: createEventCounts({ store, clock }),
+    counts,
     streams,
     takeAccount: (principal) => takeRequest(principal, { limits, config: server }),
     used: (principal, status) => usage.used(principal, status),

@@ -1,13 +1,15 @@
 /** What happened, in numbers: by hour, day or month, by form and domain, and what the keys asked for. */
 import { z } from 'zod';
-import { accountIdOf, decide, mayTouch } from '../../accounts/principal.ts';
+import { accountIdOf, decide, isOfServer, mayTouch } from '../../accounts/principal.ts';
 import * as contract from '../../contract/analytics.ts';
-import { pageOfEvents } from '../../events/counts.ts';
+import { type Counted, type EventCounts, nameOf, noNumbers, pageOfEvents } from '../../events/counts.ts';
+import type { Span } from '../../store/analytics.ts';
 import { MAX_STREAMS_OF_ACCOUNT } from '../../events/streams.ts';
+import { isoTime } from '../../lib/clock.ts';
 import { listKeys } from '../../store/api-keys.ts';
 import { usageOf } from '../../store/usage.ts';
 import type { EventRow } from '../../store/tables.ts';
-import { type Answer, csv, prefersCsv, refuse, unavailable } from '../answer.ts';
+import { type Answer, csv, prefersCsv, lacksPermission, refuse, unavailable } from '../answer.ts';
 import { header, principalOf } from '../context.ts';
 import { sessionPrincipal } from '../session-cookie.ts';
 import { invalidAt, implement, json, notFound, pageOf, type Route, type Services, writerOf } from './route.ts';
@@ -17,12 +19,17 @@ const DEFAULT_BUCKETS: Readonly<Record<contract.Interval, number>> = { hour: 24,
 const DAYS = { '7d': 7, '30d': 30 } as const;
 const COLUMNS = ['day', 'key', 'requests', 'errors', 'rate_limited'] as const;
 const MAX_TOP = 10;
+const MAX_DAY_MS = 48 * 3_600_000;
 const data = z.record(z.string(), z.unknown());
 
 /** `/analytics…`, `/events` */
-export function analyticsRoutes({ store, clock, counts, usage, streams, sessions, authenticator }: Services): Route[] {
+export function analyticsRoutes(services: Services): Route[] {
+  const { store, clock, counts, usage, overview, streams, sessions, authenticator } = services;
   return implement(contract.analytics, {
-    async show({ principal, query: { interval, form, domain, from: wantedFrom, to: wantedTo } }) {
+    async show({ principal, query: { interval, form, domain, scope, from: wantedFrom, to: wantedTo } }) {
+      if (scope === 'server' && !isOfServer(principal)) return lacksPermission('admin');
+      if (scope === 'server' && (form ?? domain) !== undefined)
+        return invalidAt('scope', 'must be account, where a form or domain is named');
       if (domain !== undefined && !mayTouch(principal, domain)) return refuse('AUTH_DOMAIN_NOT_ALLOWED');
       const last = startOf(interval, (wantedTo ?? clock.now() + 1) - 1);
       const from = startOf(interval, wantedFrom ?? startOf(interval, last, 1 - DEFAULT_BUCKETS[interval]));
@@ -40,7 +47,10 @@ export function analyticsRoutes({ store, clock, counts, usage, streams, sessions
       const byForm = new Map<string, contract.Numbers>();
       const byDomain = new Map<string, contract.Numbers>();
       const domains = domain === undefined ? principal.restrictions.domain_restrictions : [domain];
-      for await (const rows of counts.of(principal.tenant.id, { from, until: to }, { form, domains })) {
+      const span = { from, until: to };
+      const slices =
+        scope === 'server' ? ofServer(counts, span) : counts.of(principal.tenant.id, span, { form, domains });
+      for await (const rows of slices) {
         for (const row of rows) {
           const name = nameOf(row.type);
           if (name === undefined) continue;
@@ -76,6 +86,14 @@ export function analyticsRoutes({ store, clock, counts, usage, streams, sessions
       if (!asCsv) return json({ usage: rows });
       const cells = rows.map((row) => COLUMNS.map((name) => row[name]));
       return csv(COLUMNS, cells, `api-usage-${isoDay(span.from)}-${isoDay(now)}.csv`);
+    },
+    async overview({ principal, query: { from } }) {
+      const now = clock.now();
+      const earliest = now - MAX_DAY_MS;
+      if (from !== undefined && (from > now || from < earliest)) {
+        return invalidAt('from', `must be a time of the last 48 hours, such as ${isoTime(startOf('day', now))}`);
+      }
+      return json(await overview.show(principal, from ?? startOf('day', now)));
     },
     async events({ principal, query: { limit, cursor, type, domain, form, from = 0, to } }) {
       if (domain !== undefined && !mayTouch(principal, domain)) return refuse('AUTH_DOMAIN_NOT_ALLOWED');
@@ -119,6 +137,10 @@ export function analyticsRoutes({ store, clock, counts, usage, streams, sessions
   });
 }
 
+async function* ofServer(counts: EventCounts, span: Span): AsyncGenerator<readonly Counted[]> {
+  for await (const rows of counts.ofServer(span)) yield rows.map((row) => ({ ...row, form: '', domain: '' }));
+}
+
 const EVENT_ID = /^evt_[0-9a-z]{26}$/;
 
 const STREAM: Answer = {
@@ -139,26 +161,6 @@ const write = writerOf(contract.event);
 /** The same, as a message of a stream has it. */
 function written(event: EventRow): string {
   return JSON.stringify(write(shown(event)));
-}
-
-const NAMES: ReadonlyMap<string, keyof contract.Numbers> = new Map([
-  ['submission.accepted', 'submissions'],
-  ['submission.spam', 'spam'],
-  ['email.queued', 'queued'],
-  ['email.delivered', 'delivered'],
-  ['email.deferred', 'deferred'],
-  ['email.bounced', 'bounced'],
-  ['inbound.accepted', 'forwarded'],
-  ['inbound.rejected', 'rejected'],
-]);
-
-/** The number that events of this type count in, if any. */
-export function nameOf(type: string): keyof contract.Numbers | undefined {
-  return NAMES.get(type);
-}
-
-function noNumbers(): contract.Numbers {
-  return contract.numbers.parse(Object.fromEntries([...NAMES.values()].map((name) => [name, 0])));
 }
 
 function numbersOf<Key>(known: Map<Key, contract.Numbers>, key: Key): contract.Numbers {

@@ -13,12 +13,16 @@ import {
   retryNow,
   showMessage,
 } from '../../queue/operate.ts';
+import { MAX_COUNTED } from '../../queue/waiting.ts';
 import { type DeliveryFilter, HELD } from '../../store/deliveries.ts';
 import { relayPause } from '../../store/destinations.ts';
 import { recordEvent } from '../../store/events.ts';
 import { countInboundLog, listInboundLog } from '../../store/inbound.ts';
+import { failingDestinations, heldByOperator } from '../../store/overview.ts';
+import type { Store } from '../../store/store.ts';
 import type { DeliveryRow } from '../../store/tables.ts';
 import { OPERATOR, suspendedTenants } from '../../store/tenants.ts';
+import { waitingDetails, waitingOf } from '../../store/waiting.ts';
 import { type Refusal, refuse } from '../answer.ts';
 import {
   type CallOf,
@@ -36,7 +40,7 @@ type OnOne = CallOf<typeof contract.queue.retry>;
 type OnDestination = CallOf<typeof contract.queue.hold>;
 
 /** `/admin/queue…`, `/admin/inbound`, `/admin/trace/{id}`, `/admin/explain` */
-export function queueRoutes({ store, clock, wake, trace, explain }: Services): Route[] {
+export function queueRoutes({ store, clock, wake, trace, explain, waiting }: Services): Route[] {
   /** Who did what to the queue, as an event of the operator's account. */
   async function note(principal: Principal, data: { readonly action: string; readonly [detail: string]: unknown }) {
     const by = principal.key?.id ?? null;
@@ -69,6 +73,39 @@ export function queueRoutes({ store, clock, wake, trace, explain }: Services): R
 
   const queue = implement(contract.queue, {
     ...queueReads({ store, clock }),
+    async destinations({ query: { limit, state } }) {
+      const now = clock.now();
+      const { destinations, count, at, complete } = await waiting.read();
+      const counts = new Map(destinations.map((one) => [one.name, one.waiting]));
+      const rows =
+        state === 'all'
+          ? destinations.slice(0, limit)
+          : await (state === 'held' ? heldByOperator : failingDestinations)(store, limit);
+      const names = rows.map(({ name }) => name);
+      const details = new Map((await waitingDetails(store, names)).map((one) => [one.name, one]));
+      const more = await waitingOf(store, {
+        names: names.filter((name) => !counts.has(name)),
+        most: MAX_COUNTED,
+      });
+      for (const one of more) counts.set(one.name, one.waiting);
+      const shown = names.map((name) => {
+        const detail = details.get(name);
+        const { held = 0, failures = 0, oldest, next = null, paused_until: until = null } = detail ?? {};
+        const isPaused = until !== null && until > now;
+        return {
+          destination: name,
+          waiting: counts.get(name) ?? 0,
+          oldest_at: oldest,
+          next_attempt_at: isPaused && next !== null ? Math.max(until, next) : next,
+          held,
+          paused_until: isPaused ? until : null,
+          failures,
+          last_error: detail?.last_error,
+          last_reply: detail?.last_reply,
+        };
+      });
+      return json({ destinations: shown, relay: await relayShown(store, now), count, counted_at: at, complete });
+    },
     async act({ principal, body: { action, filter: asked, dry_run: dryRun } }) {
       const now = clock.now();
       const filter = filterOf(asked, now);
@@ -139,10 +176,9 @@ export function queueReads({ store, clock }: Pick<Services, 'store' | 'clock'>):
       const filter = filterOf(asked, clock.now());
       const page = await listDeliveries(store, { ...filter, before: cursor, limit });
       const count = await countDeliveries(store, filter);
-      const paused = await relayPause(store, clock.now());
-      const relay = paused && { paused_until: paused.until, failures: paused.failures, last_error: paused.error };
+      const relay = await relayShown(store, clock.now());
       const deliveries = await shown(page.deliveries);
-      return json({ deliveries, relay: relay ?? null, count, next_cursor: page.next });
+      return json({ deliveries, relay, count, next_cursor: page.next });
     },
     async show({ params: { id } }) {
       const found = await showMessage(store, id);
@@ -150,6 +186,13 @@ export function queueReads({ store, clock }: Pick<Services, 'store' | 'clock'>):
       return json({ message: found.message, deliveries: await shown(found.deliveries) });
     },
   };
+}
+
+async function relayShown(store: Store, now: number) {
+  const paused = await relayPause(store, now);
+  return paused === undefined
+    ? null
+    : { paused_until: paused.until, failures: paused.failures, last_error: paused.error };
 }
 
 /** The refusal of an action on mail of which nothing waits. */

@@ -8,6 +8,7 @@ import type { Sessions } from '../../accounts/sessions.ts';
 import type { Usage } from '../../accounts/usage.ts';
 import type { Snapshot } from '../../config/snapshot.ts';
 import type { ConfigSource, Reload } from '../../config/source.ts';
+import type { analytics } from '../../contract/analytics.ts';
 import type { ErrorCode } from '../../contract/errors.ts';
 import type { mailLog } from '../../contract/queue.ts';
 import type { Access, ParameterOf, Route as ContractRoute } from '../../contract/route.ts';
@@ -22,6 +23,8 @@ import type { Accepted, Admitted } from '../../forms/accept.ts';
 import type { ReleaseParts } from '../../forms/release.ts';
 import type { SpamFilter } from '../../forms/spam/filter.ts';
 import { isoTime } from '../../lib/clock.ts';
+import type { LogLines } from '../../lib/log.ts';
+import type { WaitingMail } from '../../queue/waiting.ts';
 import type { ReportSpan } from '../../store/aggregate-reports.ts';
 import type { Backups } from '../../store/backup.ts';
 import type { FreeSpace } from '../../store/sqlite.ts';
@@ -39,6 +42,8 @@ export interface Services extends PushParts, ReleaseParts, TransactionalParts {
   readonly sessions: Sessions;
   readonly usage: Pick<Usage, 'flush'>;
   readonly counts: EventCounts;
+  /** Today, as this principal may see it; the day began at `from`, ms. */
+  readonly overview: { show(principal: Principal, from: number): Promise<DataOf<typeof analytics.overview>> };
   readonly streams: Pick<EventStreams, 'open'>;
   /** Asked again while a request lasts. */
   readonly authenticator: Authenticator;
@@ -60,6 +65,12 @@ export interface Services extends PushParts, ReleaseParts, TransactionalParts {
     dnsbl: readonly string[];
     port25: string | undefined;
   }) => Promise<DataOf<typeof doctor.check>>;
+  /** The settings of server.yml in force, without secrets. */
+  readonly settings: ConfigSource['settings'];
+  /** The last hour of the log. */
+  readonly logLines: Pick<LogLines, 'find' | 'since'>;
+  /** How much waits for each destination. */
+  readonly waiting: WaitingMail;
   /** Checks the configuration files as they are on disk. */
   readonly checkConfig: ConfigSource['check'];
   /** What the server does now. */

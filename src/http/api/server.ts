@@ -2,6 +2,7 @@
  * The server itself: its checks and its backups. A backup holds every secret of the server (DKIM keys, and what API keys are
  * checked against), so that it is given over the Unix socket alone.
  */
+import { z } from 'zod';
 import * as contract from '../../contract/server.ts';
 import type { NoBackup } from '../../store/backup.ts';
 import { download, type Refusal, refuse, unavailable } from '../answer.ts';
@@ -59,8 +60,27 @@ function mib(bytes: number): string {
   return `${Math.ceil(bytes / 1024 ** 2)} MiB`;
 }
 
-/** `/admin/doctor`, `/admin/status`, `/admin/config/…` */
-export function checksRoutes({ doctor, status, checkConfig, reload, snapshot }: Services): Route[] {
+/** A line as the log writes it. */
+const logLine = z
+  .looseObject({
+    level: z.enum(['debug', 'info', 'warn', 'error']),
+    time: z.string(),
+    event: z.string(),
+    msg: z.string(),
+  })
+  .transform(({ level, time, event, msg: message, ...fields }) => ({ level, time, event, message, fields }));
+
+/** `/admin/doctor`, `/admin/status`, `/admin/logs`, `/admin/config…` */
+export function checksRoutes({
+  doctor,
+  status,
+  checkConfig,
+  reload,
+  snapshot,
+  settings,
+  logLines,
+  serverFile,
+}: Services): Route[] {
   return [
     ...implement(contract.doctor, {
       async check({ query: { dnsbl, port25 } }) {
@@ -68,6 +88,18 @@ export function checksRoutes({ doctor, status, checkConfig, reload, snapshot }: 
       },
     }),
     ...implement(contract.status, { show: async () => json(await status()) }),
+    ...implement(contract.serverConfig, {
+      show() {
+        const { waiting, problems } = snapshot();
+        return json({ file: serverFile, settings: settings(), waiting, problems });
+      },
+    }),
+    ...implement(contract.serverLog, {
+      list({ query: { id, limit } }) {
+        const lines = logLines.find(id, limit).map((line) => logLine.parse(JSON.parse(line)));
+        return json({ lines, since: logLines.since() });
+      },
+    }),
     ...implement(contract.configCheck, {
       check: async () => json(await checkConfig()),
       async reload() {

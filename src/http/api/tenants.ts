@@ -15,6 +15,7 @@ import { canonicalMailbox } from '../../lib/addresses.ts';
 import { countDeliveries, resume } from '../../queue/operate.ts';
 import { systemMail } from '../../queue/system-mail.ts';
 import { allDeletions, findDeletion } from '../../store/account-deletions.ts';
+import { nameOf } from '../../events/counts.ts';
 import type { Span } from '../../store/analytics.ts';
 import { isRefused } from '../../store/consents.ts';
 import { domainsOfTenant } from '../../store/domains.ts';
@@ -25,7 +26,7 @@ import type { TenantRow } from '../../store/tables.ts';
 import type { Statement } from '../../store/statement.ts';
 import { type Exchange, refuseOver } from '../context.ts';
 import { type Refusal, refuse } from '../answer.ts';
-import { nameOf, startOf } from './analytics.ts';
+import { startOf } from './analytics.ts';
 import { invalidAt, implement, json, notFound, pageOf, type Route, type Services } from './route.ts';
 
 const HOUR = 3_600_000;

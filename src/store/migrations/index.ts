@@ -23,6 +23,7 @@ import { alerts } from './0022-alerts.ts';
 import { acmeTries } from './0023-acme-tries.ts';
 import { tlsReports } from './0024-tls-reports.ts';
 import { sessions } from './0025-sessions.ts';
+import { overview } from './0026-overview.ts';
 import { inbox } from './0027-inbox.ts';
 import { messageLists } from './0028-message-lists.ts';
 import { webhookPosts } from './0029-webhook-posts.ts';
@@ -54,6 +55,7 @@ export function migrationsFor(dialect: Dialect): Record<string, Migration> {
     '0023-acme-tries': acmeTries(dialect),
     '0024-tls-reports': tlsReports(dialect),
     '0025-sessions': sessions(dialect),
+    '0026-overview': overview(dialect),
     '0027-inbox': inbox(dialect),
     '0028-message-lists': messageLists(),
     '0029-webhook-posts': webhookPosts(dialect),
