@@ -21,7 +21,8 @@ import {
   type Server,
   type ServerFlags,
 } from './target.ts';
-import { printable, type Terminal } from './terminal.ts';
+import { printable } from '../lib/printable.ts';
+import type { Terminal } from './terminal.ts';
 import {
   domainName,
   isServerAddress,

@@ -3,7 +3,7 @@ import { consoleLink } from '../contract/sessions.ts';
 import type { CliCommand } from './command.ts';
 import { print, shortTime } from './output.ts';
 import type { Api } from './run.ts';
-import { printable } from './terminal.ts';
+import { printable } from '../lib/printable.ts';
 
 /** Adds `console`. */
 export function addCommands(program: CliCommand): void {

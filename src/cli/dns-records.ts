@@ -3,7 +3,9 @@ import { domains as routes } from '../contract/domains.ts';
 import type { AnswerOf } from '../contract/route.ts';
 import { everyPage, type Client } from './client.ts';
 import { shortTime } from './output.ts';
-import { printable, type Terminal } from './terminal.ts';
+import { printable } from '../lib/printable.ts';
+import { TTL_SECONDS, type ZoneRecord } from '../lib/zone-file.ts';
+import type { Terminal } from './terminal.ts';
 
 type Style = Terminal['style'];
 
@@ -58,7 +60,7 @@ export function recordText(record: ShownRecord, domain: string, style: Style): s
     ...found.map((text) => `  found  ${printable(text)}`),
     `  type   ${printable(record.type)}`,
     `  name   ${printable(relativeName(record.name, domain))}   (full name: ${printable(record.name)})`,
-    ...(record.value === '' ? [] : [`  value  ${printable(record.value)}`, `  TTL    ${TTL}`]),
+    ...(record.value === '' ? [] : [`  value  ${printable(record.value)}`, `  TTL    ${TTL_SECONDS}`]),
     ...(record.value === '' && record.status === 'unknown'
       ? ['  The value is not known yet. Do not add this record; run the command again later.']
       : []),
@@ -86,75 +88,9 @@ export type Domain = AnswerOf<typeof routes.show>;
 export type DnsRecord = Domain['records'][number];
 
 /** What is shown of a record, of a domain's or of the server's own name. */
-export interface ShownRecord extends Omit<DnsRecord, 'purpose' | 'type' | 'found'> {
-  readonly purpose: string;
-  readonly type: string;
-  readonly found: readonly string[];
-}
+export type ShownRecord = ZoneRecord & Pick<DnsRecord, 'required' | 'note'>;
 
 /** All domains of the account, by name. */
 export async function everyDomain(client: Client): Promise<Domain[]> {
   return (await everyPage(client, routes.list)).flatMap(({ domains }) => domains);
-}
-
-/** Seconds: a usual default of DNS consoles, and short enough to correct a mistake within the hour. */
-const TTL = 3600;
-/** Bytes of one string of a TXT record (RFC 1035 §3.3.14). */
-const MAX_STRING_BYTES = 255;
-
-/** What is right already is commented out; of what nothing is to be published yet, a comment says why. */
-export function zoneText({
-  domain,
-  records,
-}: {
-  readonly domain: string;
-  readonly records: readonly ShownRecord[];
-}): string {
-  return `; DNS records of ${domain} for Postern\n${records.map(entry).join('')}`;
-}
-
-function entry(record: ShownRecord): string {
-  const line = `${zoneLine(record)}\n`;
-  const purpose = printable(record.purpose);
-  if (record.status === 'ok') {
-    const { found, value } = record;
-    // The record found may differ and be right as well, such as a stronger policy.
-    return found.includes(value)
-      ? `; ${purpose}: already published\n; ${line}`
-      : `; ${purpose}: already published: ${found.map(printable).join(' and ')}\n`;
-  }
-  if (record.value === '') return `; ${purpose}: ${withheld(record)}\n`;
-  // It belongs into the zone of whoever has the address.
-  if (record.type === 'PTR') return printable(`; ${purpose}: ${record.problem ?? ''} ${line.trimEnd()}`).concat('\n');
-  // Ownership tokens of other accounts may exist beside ours. Of every other purpose there is one record.
-  const isReplacing = record.found.length > 0 && record.purpose !== 'ownership';
-  const why = isReplacing ? `: replaces ${record.found.map(printable).join(' and ')}` : '';
-  return `; ${purpose}${why}\n${line}`;
-}
-
-/** Why there is nothing to add at a name, and what was found there. */
-function withheld({ name, status, found, problem }: ShownRecord): string {
-  const next = status === 'unknown' ? ', check again' : '';
-  const stands = found.map((text) => `found: ${text}; `).join('');
-  return printable(`nothing to add at ${name} yet${next}; ${stands}${problem ?? 'not checked yet'}`);
-}
-
-/** `name. TTL IN TYPE data` on one line. */
-export function zoneLine({ name, type, value }: Pick<ShownRecord, 'name' | 'type' | 'value'>): string {
-  return `${name}. ${TTL} IN ${type} ${type === 'TXT' ? txtData(value) : value}`;
-}
-
-/** Quoted strings of at most 255 bytes; whatever is not plain ASCII is written as \DDD. */
-function txtData(value: string): string {
-  const bytes = Buffer.from(value);
-  const strings = Array.from({ length: Math.max(1, Math.ceil(bytes.length / MAX_STRING_BYTES)) }, (_, i) =>
-    bytes.subarray(i * MAX_STRING_BYTES, (i + 1) * MAX_STRING_BYTES),
-  );
-  return strings.map((string) => `"${Array.from(string, character).join('')}"`).join(' ');
-}
-
-function character(byte: number): string {
-  if (byte < 0x20 || byte > 0x7e) return `\\${String(byte).padStart(3, '0')}`;
-  const sign = String.fromCharCode(byte);
-  return sign === '"' || sign === '\\' ? `\\${sign}` : sign;
 }

@@ -5,7 +5,8 @@ import { doctor as routes } from '../contract/server.ts';
 import type { CliCommand } from './command.ts';
 import { counted, writeJson } from './output.ts';
 import { EXIT, type Api } from './run.ts';
-import { printable, type Terminal } from './terminal.ts';
+import { printable } from '../lib/printable.ts';
+import type { Terminal } from './terminal.ts';
 import { domainName, listOf } from './values.ts';
 
 interface DoctorFlags {

@@ -2,7 +2,8 @@
 import type { domains as routes } from '../contract/domains.ts';
 import type { AnswerOf } from '../contract/route.ts';
 import { counted, table, writeTable, type Columns } from './output.ts';
-import { printable, type Terminal } from './terminal.ts';
+import { printable } from '../lib/printable.ts';
+import type { Terminal } from './terminal.ts';
 
 type Reports = AnswerOf<typeof routes.reports>;
 type Source = Reports['sources'][number];

@@ -11,13 +11,14 @@ import {
   recordSentence,
   recordText,
   requiredCount,
-  zoneText,
   type Domain,
 } from './dns-records.ts';
+import { zoneText } from '../lib/zone-file.ts';
 import { writeReports } from './domain-reports.ts';
 import { listing, print, shortTime, showing, writeJson, writeTable } from './output.ts';
 import { EXIT, isConfirmed, poll, type Api } from './run.ts';
-import { printable, type Terminal } from './terminal.ts';
+import { printable } from '../lib/printable.ts';
+import type { Terminal } from './terminal.ts';
 import { domainName } from './values.ts';
 
 const DOMAIN = ['<domain>', 'Domain, such as example.com', domainName] as const;

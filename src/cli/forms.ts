@@ -13,7 +13,8 @@ import { submissions as submissionRoutes } from '../contract/submissions.ts';
 import type { CliCommand } from './command.ts';
 import { counted, print, save, shortTime, sizeText, writeFacts, writeJson, listing, showing } from './output.ts';
 import { EXIT, isConfirmed, type Api } from './run.ts';
-import { printable, type Terminal } from './terminal.ts';
+import { printable } from '../lib/printable.ts';
+import type { Terminal } from './terminal.ts';
 import { mailAddress } from './values.ts';
 
 const FORM = ['<form>', 'ID of the form: example.com/contact, c/partners/join or frm_…'] as const;

@@ -10,7 +10,8 @@ import type { CliCommand } from './command.ts';
 import { counted, listing, print, shortTime, showing, writeFacts, writeJson, writeTable } from './output.ts';
 import { EXIT, isConfirmed } from './run.ts';
 import { UsageError } from './client.ts';
-import { printable, type Terminal } from './terminal.ts';
+import { printable } from '../lib/printable.ts';
+import type { Terminal } from './terminal.ts';
 import { listOf, mailAddress, moment, oneOf, webAddress } from './values.ts';
 
 /** Adds `suppressions …`, `events …` and `webhooks …`. */

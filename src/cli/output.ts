@@ -7,7 +7,8 @@ import { parametersOf } from '../contract/route.ts';
 import { codeOf, messageOf } from '../lib/errors.ts';
 import { type Call, CommandFailed, DaemonUnreachable } from './client.ts';
 import { type Api } from './run.ts';
-import { printable, type Terminal } from './terminal.ts';
+import { printable } from '../lib/printable.ts';
+import type { Terminal } from './terminal.ts';
 
 /** Calls a route and prints its answer: with `--json` as it came, else by `show`, which answers the exit code. */
 export async function print<Path extends string, Answer>(

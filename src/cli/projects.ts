@@ -17,7 +17,8 @@ import { readLocalProject, validProject } from './local-project.ts';
 import { barText, counted, listing, print, shortTime, writeFacts, writeJson, writeTable } from './output.ts';
 import { planLines } from './plan-text.ts';
 import { EXIT, isConfirmed, type Api } from './run.ts';
-import { printable, type Terminal } from './terminal.ts';
+import { printable } from '../lib/printable.ts';
+import type { Terminal } from './terminal.ts';
 import { domainName, mailAddress } from './values.ts';
 
 const SLUG = ['<project>', 'Slug of the project, from `postern projects list`'] as const;

@@ -6,7 +6,8 @@ import type { CliCommand } from './command.ts';
 import { counted, listing, localTime, print, shortTime, showing, table, writeJson } from './output.ts';
 import { EXIT, isConfirmed, type Api } from './run.ts';
 import { UsageError } from './client.ts';
-import { printable, type Terminal } from './terminal.ts';
+import { printable } from '../lib/printable.ts';
+import type { Terminal } from './terminal.ts';
 
 const STATES = ['queued', 'sending', 'deferred', 'delivered', 'bounced', 'expired', 'cancelled', 'suppressed'];
 const MESSAGE = ['<id>', 'ID of a message (msg_…) or delivery (dlv_…, whd_…)'] as const;

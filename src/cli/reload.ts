@@ -4,7 +4,7 @@ import { configCheck as routes } from '../contract/server.ts';
 import type { CliCommand } from './command.ts';
 import { counted, listed, writeJson } from './output.ts';
 import { EXIT, type Api } from './run.ts';
-import { printable } from './terminal.ts';
+import { printable } from '../lib/printable.ts';
 
 /** Adds `reload`. */
 export function addCommands(program: CliCommand): void {

@@ -19,7 +19,8 @@ import {
   UsageError,
 } from './client.ts';
 import type { Target } from './target.ts';
-import { Interrupted, printable, type Terminal } from './terminal.ts';
+import { printable } from '../lib/printable.ts';
+import { Interrupted, type Terminal } from './terminal.ts';
 
 /** What a command that uses the API is given. */
 export interface Api {

@@ -20,7 +20,8 @@ import { messageOf, UserError } from '../lib/errors.ts';
 import { parseListenAddress } from '../lib/sockets.ts';
 import { createClient, CommandFailed, type Client } from './client.ts';
 import type { CliCommand } from './command.ts';
-import { everyDomain, isCorrect, recordText, zoneText, type ShownRecord } from './dns-records.ts';
+import { zoneText } from '../lib/zone-file.ts';
+import { everyDomain, isCorrect, recordText, type ShownRecord } from './dns-records.ts';
 import { showChecks, type Check } from './doctor.ts';
 import { proposedProject, projectFiles } from './init.ts';
 import {
@@ -36,7 +37,8 @@ import {
 } from './installation.ts';
 import { counted } from './output.ts';
 import { answerTo, EXIT, isConfirmed, poll } from './run.ts';
-import { printable, type Terminal } from './terminal.ts';
+import { printable } from '../lib/printable.ts';
+import type { Terminal } from './terminal.ts';
 import { domainName, mailAddress } from './values.ts';
 
 /** What setup looks at beside the daemon. */

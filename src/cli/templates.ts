@@ -24,7 +24,8 @@ import {
 } from './local-project.ts';
 import { writeTable, writeJson } from './output.ts';
 import { EXIT } from './run.ts';
-import { printable, type Terminal } from './terminal.ts';
+import { printable } from '../lib/printable.ts';
+import type { Terminal } from './terminal.ts';
 
 interface PreviewFlags {
   /** Folder or file of the project. */

@@ -1,5 +1,6 @@
 /** The terminal of a command: environment, working folder, output, colours, progress and questions. */
 import { createInterface } from 'node:readline';
+import { printable } from '../lib/printable.ts';
 import type { Writable } from 'node:stream';
 import { styleText } from 'node:util';
 
@@ -60,9 +61,4 @@ function ask(question: string): Promise<string> {
       lines.close();
     });
   });
-}
-
-/** Control characters and line breaks, which may come from a foreign server, become visible. */
-export function printable(text: string): string {
-  return text.replaceAll(/[\p{Cc}\p{Cf}\p{Zl}\p{Zp}]/gu, (sign) => (sign === '\n' || sign === '\r' ? ' ' : '\u{fffd}'));
 }

@@ -17,7 +17,8 @@ import { planLines } from './plan-text.ts';
 import { planOf } from './projects.ts';
 import { EXIT, poll, type Api } from './run.ts';
 import { findForm, placeOf, previewOf } from './templates.ts';
-import { printable, type Terminal } from './terminal.ts';
+import { printable } from '../lib/printable.ts';
+import type { Terminal } from './terminal.ts';
 import { domainName, mailAddress } from './values.ts';
 
 /** Adds `test …`. */

@@ -2,7 +2,8 @@
 import type { AnswerOf } from '../contract/route.ts';
 import type { status } from '../contract/server.ts';
 import { localTime, sizeText } from './output.ts';
-import { printable, type Terminal } from './terminal.ts';
+import { printable } from '../lib/printable.ts';
+import type { Terminal } from './terminal.ts';
 
 export type Status = AnswerOf<typeof status.show>;
 

@@ -12,6 +12,8 @@ import { messages } from './messages.ts';
 import { projects } from './projects.ts';
 import { mailLog, queue } from './queue.ts';
 import { backups, configCheck, doctor, serverConfig, serverLog } from './server.ts';
+import { inbound, mailLog, queue } from './queue.ts';
+import { backups, configCheck, doctor } from './server.ts';
 import { consoleLink, sessions, totp } from './sessions.ts';
 import { submissions } from './submissions.ts';
 import { accounts, tenants } from './tenants.ts';
@@ -27,6 +29,7 @@ export const API = {
   submissions,
   erasure,
   messages,
+  inbound,
   emails,
   resendEmails,
   suppressions,

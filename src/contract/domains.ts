@@ -1,5 +1,6 @@
 /** Domains, the DNS records that they need, and DKIM keys; also those of the server's own name. */
 import { z } from 'zod';
+import { explainStep } from './queue.ts';
 import { route } from './route.ts';
 import { environment, listingByName, optionalTime, page, since, time, until } from './values.ts';
 
@@ -140,6 +141,47 @@ export const domains = {
     }),
     answer: reports,
     errors: ['DOMAIN_NOT_FOUND'],
+  }),
+  zone: route('GET /domains/:domain/zone', {
+    ...READ,
+    readsLive: true,
+    summary: 'Writes the DNS records of a domain as a zone file.',
+    description:
+      'Records that are right already are comments; each of the others says what it replaces. It is that of the last check.',
+    answer: z.object({ domain: z.string(), filename: z.string(), zone: z.string() }),
+    errors: ['DOMAIN_NOT_FOUND'],
+  }),
+  forwarding: route('GET /domains/:domain/forwarding', {
+    ...READ,
+    readsLive: true,
+    summary: 'Lists what happens to mail for the addresses of a domain, as its project configures it.',
+    answer: z.object({
+      domain: z.string(),
+      forwarding: z.array(
+        z.object({
+          address: z.string().describe('The address, or `*@` and the domain: all others.'),
+          action: z.enum(['forward', 'discard', 'reject']),
+          to: z.array(z.string()),
+        }),
+      ),
+    }),
+    errors: ['DOMAIN_NOT_FOUND'],
+  }),
+  explain: route('GET /domains/:domain/explain', {
+    ...READ,
+    summary: 'Explains where mail for an address of the domain would go.',
+    description: 'Nothing is sent. DNS is asked at once. Only mail of the account is taken into account.',
+    query: z.strictObject({
+      address: z
+        .string()
+        .trim()
+        .min(1)
+        .max(320)
+        .default('postmaster')
+        .describe('An address of the domain, or the part before the @.'),
+    }),
+    answer: z.object({ address: z.string(), steps: z.array(explainStep) }),
+    errors: ['DOMAIN_NOT_FOUND', 'CONFLICT'],
   }),
   verify: route('POST /domains/:domain/verify', {
     ...WRITE,

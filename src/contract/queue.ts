@@ -6,6 +6,7 @@ import {
   domainName,
   duration,
   listing,
+  mailAddress,
   optionalTime,
   page,
   pageSize,
@@ -202,6 +203,75 @@ export const queue = {
 };
 
 const inboundOutcome = z.enum(['accepted', 'rejected', 'deferred']);
+const reasonName = z.string().regex(/^[a-z_]{1,60}$/, 'must be a reason such as unknown_recipient');
+
+/** A step of what would happen to mail. */
+export const explainStep = z.object({
+  step: z.string().describe('A stable name: `domain`, `rule`, `recipients`, `route`, …'),
+  about: z.string().optional().describe('Which address it is about, if there are several.'),
+  verdict: z
+    .enum(['ok', 'warning', 'stop'])
+    .describe('`stop`: mail gets no further, or waits. `warning`: something may go wrong.'),
+  found: z.string(),
+  because: z.string(),
+});
+
+const check = z.object({ result: z.string(), domain: z.string() });
+const inboundEntry = z.object({
+  id: z.string(),
+  at: time,
+  domain: z.string().nullable(),
+  ip: z.string(),
+  helo: z.string(),
+  sender: z.string().describe('The envelope sender; empty for the null sender.'),
+  recipient: z.string().describe('Empty if the session ended before a recipient was named.'),
+  outcome: inboundOutcome,
+  reply: z.string(),
+  reason: z.string().describe('A stable name, such as unknown_recipient.'),
+  inbound: z.string().nullable().describe('The message that was accepted.'),
+});
+
+/** Mail that comes in for the domains of an account. */
+export const inbound = {
+  list: route('GET /inbound', {
+    permission: 'forms.read',
+    domains: 'narrow',
+    tag: 'Messages',
+    summary: 'Lists the recipients of incoming mail, accepted or refused, newest first.',
+    description:
+      'A page looks at a bounded number of entries: with filters it may hold few or none although there is a `next_cursor`. `count` is exact unless `count_is_more` is true: then there are, or may be, more.',
+    query: z.strictObject({
+      ...listing('inl'),
+      outcome: inboundOutcome.optional().describe('Only what was accepted, rejected or deferred.'),
+      domain: domainName.optional().describe('Only mail for this domain.'),
+      reason: reasonName.optional().describe('Only entries with this reason.'),
+      recipient: mailAddress.optional().describe('Only mail for this address.'),
+      sender: mailAddress.optional().describe('Only mail with this envelope sender.'),
+      from: since.optional().describe('Only entries since this date or time.'),
+      to: until.optional().describe('Only entries until this date (that whole day) or time.'),
+    }),
+    answer: page({
+      inbound: z.array(
+        inboundEntry.extend({
+          tls: z.string().nullable().describe('TLS version; null for clear text and for what was refused.'),
+          size: z.int().nullable().describe('Bytes; null for what was refused.'),
+          authentication: z
+            .object({
+              from: z.string().describe('The author’s address; empty if it cannot be told.'),
+              spf: check,
+              dkim: z.array(check.extend({ aligned: z.boolean() })),
+              dmarc: check.extend({ policy: z.string() }),
+              arc: z.string(),
+            })
+            .nullable()
+            .describe('What was found of the sender of an accepted message.'),
+          messages: z.array(z.string()).describe('The messages (`msg_…`) that it became.'),
+        }),
+      ),
+      count_is_more: z.boolean(),
+    }),
+  }),
+};
 
 export const mailLog = {
   inbound: route('GET /admin/inbound', {
@@ -211,30 +281,13 @@ export const mailLog = {
       ...listing('inl'),
       outcome: inboundOutcome.optional().describe('Only what was accepted, rejected or deferred.'),
       domain: domainName.optional().describe('Only mail for this domain.'),
-      reason: z
-        .string()
-        .regex(/^[a-z_]{1,60}$/, 'must be a reason such as unknown_recipient')
-        .optional()
-        .describe('Only entries with this reason.'),
+      reason: reasonName.optional().describe('Only entries with this reason.'),
       from: since.optional().describe('Only entries since this date or time.'),
       to: until.optional().describe('Only entries until this date (that whole day) or time.'),
     }),
     answer: page({
       inbound: z.array(
-        z.object({
-          id: z.string(),
-          at: time,
-          tenant: z.string().nullable().describe('The account of the address; null: nobody’s.'),
-          domain: z.string().nullable(),
-          ip: z.string(),
-          helo: z.string(),
-          sender: z.string().describe('The envelope sender; empty for the null sender.'),
-          recipient: z.string().describe('Empty if the session ended before a recipient was named.'),
-          outcome: inboundOutcome,
-          reply: z.string(),
-          reason: z.string().describe('A stable name, such as unknown_recipient.'),
-          inbound: z.string().nullable().describe('The message that was accepted.'),
-        }),
+        inboundEntry.extend({ tenant: z.string().nullable().describe('The account of the address; null: nobody’s.') }),
       ),
     }),
   }),
@@ -279,17 +332,7 @@ export const mailLog = {
     answer: z.object({
       what: z.string(),
       kind: z.enum(['inbound', 'outbound', 'form']),
-      steps: z.array(
-        z.object({
-          step: z.string().describe('A stable name: `domain`, `rule`, `recipients`, `route`, …'),
-          about: z.string().optional().describe('Which address it is about, if there are several.'),
-          verdict: z
-            .enum(['ok', 'warning', 'stop'])
-            .describe('`stop`: mail gets no further, or waits. `warning`: something may go wrong.'),
-          found: z.string(),
-          because: z.string(),
-        }),
-      ),
+      steps: z.array(explainStep),
     }),
     errors: ['NOT_FOUND'],
   }),

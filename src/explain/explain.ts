@@ -6,16 +6,23 @@ import { inboundSteps } from './inbound.ts';
 import { outboundSteps } from './outbound.ts';
 import { type Explanation, type ExplainParts } from './steps.ts';
 
-/** Explains an address or a form (`example.com/contact`, `c/x/y`, `frm_…`); undefined for what is neither. */
-export type Explain = (what: string) => Promise<Explanation | undefined>;
+/**
+ * Explains an address or a form (`example.com/contact`, `c/x/y`, `frm_…`); undefined for what is neither. `tenant`: who asks,
+ * where that is not the operator; it is told of addresses at its own domains alone.
+ */
+export type Explain = (what: string, tenant?: string) => Promise<Explanation | undefined>;
 
 /** The function that explains. */
 export function createExplain(given: ExplainParts): Explain {
-  return async (what) => {
+  return async (what, tenant) => {
     // As DNS stands now, not as it was remembered.
-    const parts = { ...given, resolver: given.resolver.fresh(), dnssec: given.dnssec?.fresh() };
+    const parts = { ...given, resolver: given.resolver.fresh(), dnssec: given.dnssec?.fresh(), tenant };
     const snapshot = parts.snapshot();
     const { server, domains, unavailable } = snapshot;
+    if (tenant !== undefined) {
+      const owner = domains.get(parseAddress(what)?.domain ?? '')?.project.tenant;
+      return owner === tenant ? { what, kind: 'inbound', steps: await inboundSteps(what, parts) } : undefined;
+    }
     const id = parseFormId(what);
     const form = id && (await findFormById(id, snapshot, parts.store));
     if (form !== undefined) return { what, kind: 'form', steps: await formSteps(form, parts) };

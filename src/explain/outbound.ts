@@ -187,9 +187,14 @@ function daneText({ name, base, records, published }: HostTlsa & { readonly name
 }
 
 /** To the address itself; where there are none, to others of its destination. */
-async function attemptsOf(address: string, destination: string, { store }: ExplainParts): Promise<RecentAttempt[]> {
-  const own = await recentAttemptsTo(store, address, SHOWN_ATTEMPTS);
-  return own.length > 0 ? own : recentAttemptsAt(store, destination, SHOWN_ATTEMPTS);
+async function attemptsOf(
+  address: string,
+  destination: string,
+  { store, tenant = '' }: ExplainParts,
+): Promise<RecentAttempt[]> {
+  const of = { tenant, limit: SHOWN_ATTEMPTS };
+  const own = await recentAttemptsTo(store, address, of);
+  return own.length > 0 ? own : recentAttemptsAt(store, destination, of);
 }
 
 function attemptsStep(address: string, attempts: readonly RecentAttempt[]): Step {

@@ -46,6 +46,8 @@ export function stops(step: string, found: string, because: string): Step {
 }
 
 export interface ExplainParts {
+  /** Who asks, where that is not the operator: what is known of the mail of others is left out. */
+  readonly tenant?: string | undefined;
   readonly store: Store;
   readonly clock: Clock;
   readonly snapshot: () => Snapshot;

@@ -361,21 +361,28 @@ export const attemptsOfMessage = reader(
 export type RecentAttempt = AttemptRow & { readonly recipient: string; readonly message: string };
 
 // Among the newest deliveries alone: a table of millions is not looked through.
-const recent = reader(
-  (recipient: string, destination: string, limit: number) => sql<RecentAttempt>`
+const recent = query<{ recipient: string; destination: string; tenant: string; limit: number }, RecentAttempt>(
+  (value) => sql`
     select attempts.*, newest.recipient, newest.message
-    from (select id, message, recipient, destination from deliveries order by id desc limit 20000) as newest
+    from (select id, message, tenant, recipient, destination from deliveries order by id desc limit 20000) as newest
       join attempts on attempts.delivery = newest.id
-    where lower(newest.recipient) = ${recipient} or newest.destination = ${destination}
-    order by attempts.at desc, attempts.number desc limit ${limit}`,
+    where (lower(newest.recipient) = ${value('recipient')} or newest.destination = ${value('destination')})
+      and (newest.tenant = ${value('tenant')} or ${value('tenant')} = '')
+    order by attempts.at desc, attempts.number desc limit ${value('limit')}`,
 );
 
+interface RecentFilter {
+  /** Only mail of this account. */
+  readonly tenant?: string;
+  readonly limit: number;
+}
+
 /** The last attempts to deliver to this address, among the newest 20,000 deliveries; newest first. */
-export function recentAttemptsTo(store: Store, recipient: string, limit: number): Promise<RecentAttempt[]> {
-  return recent(store, recipient.toLowerCase(), '', limit);
+export function recentAttemptsTo(store: Store, address: string, of: RecentFilter): Promise<RecentAttempt[]> {
+  return store.select(recent({ recipient: address.toLowerCase(), destination: '', tenant: '', ...of }));
 }
 
 /** The same to whatever address of the destination. */
-export function recentAttemptsAt(store: Store, destination: string, limit: number): Promise<RecentAttempt[]> {
-  return recent(store, '', destination, limit);
+export function recentAttemptsAt(store: Store, destination: string, of: RecentFilter): Promise<RecentAttempt[]> {
+  return store.select(recent({ recipient: '', destination, tenant: '', ...of }));
 }

@@ -1,5 +1,6 @@
 import { describe, expect, test } from 'vitest';
-import { zoneLine, zoneText, type DnsRecord } from '../../src/cli/dns-records.ts';
+import type { DnsRecord } from '../../src/cli/dns-records.ts';
+import { zoneLine, zoneText } from '../../src/lib/zone-file.ts';
 
 const TXT = { name: 'a.example.com', type: 'TXT' } as const;
 const record: DnsRecord = { ...TXT, purpose: 'dkim', value: 'x', required: true, status: 'missing', found: [] };

@@ -107,6 +107,9 @@ test('every route has an example that is still true', async () => {
   await call(API.domains.show, domain);
   await world.daemon.store.write(reportedOn('my-site.example'));
   await call(API.domains.reports, domain);
+  await call(API.domains.zone, domain);
+  await call(API.domains.forwarding, { params: { domain: 'example.test' } });
+  await call(API.domains.explain, { params: { domain: 'example.test' }, query: '?address=info' });
   await call(API.domains.verify, domain);
   await call(API.domains.rotateDkim, domain);
   await call(API.domains.list, { query: '?limit=1&cursor=example.test' });
@@ -186,6 +189,7 @@ test('every route has an example that is still true', async () => {
   const letter = { ...mail, to: 'ada@inbox.test', html: '<p>Thank you.</p>' };
   const message = { params: { id: await make(API.emails.send, { body: letter }) } };
   await call(API.messages.list, { query: '?limit=1&kind=transactional&recipient=ada@inbox.test' });
+  await call(API.inbound.list, { query: '?limit=1' });
   await call(API.messages.show, message);
   await call(API.messages.content, message);
   await call(API.messages.html, message);

@@ -321,6 +321,8 @@ const LIVE_FOR_ALL = new Set([
   'GET /projects/{slug}',
   'GET /projects/{slug}/config',
   'GET /domains/{domain}',
+  'GET /domains/{domain}/zone',
+  'GET /domains/{domain}/forwarding',
   'GET /forms/{id}',
   'GET /forms/{form}/submissions',
   'GET /forms/{form}/submissions/export',

@@ -1,5 +1,6 @@
 import { expect, onTestFinished, test } from 'vitest';
-import { zoneText, type DnsRecord } from '../../src/cli/dns-records.ts';
+import type { DnsRecord } from '../../src/cli/dns-records.ts';
+import { zoneText } from '../../src/lib/zone-file.ts';
 import { createResolver } from '../../src/dns/resolver.ts';
 import { freePort } from '../harness/child.ts';
 import { startNsd } from '../harness/nsd.ts';

@@ -84,11 +84,11 @@ test('the last attempts to an address, whatever its case, and to its destination
       ),
     ),
   );
-  expect((await recentAttemptsTo(store, 'ANA@inbox.test', 5)).map(({ reply }) => reply)).toEqual([
+  expect((await recentAttemptsTo(store, 'ANA@inbox.test', { limit: 5 })).map(({ reply }) => reply)).toEqual([
     'Ana@inbox.test 2',
     'Ana@inbox.test 1',
   ]);
-  const there = await recentAttemptsAt(store, 'inbox.test', 2);
+  const there = await recentAttemptsAt(store, 'inbox.test', { limit: 2 });
   expect(there.map(({ reply }) => reply).sort()).toEqual(['Ana@inbox.test 2', 'bob@inbox.test 2']);
   expect(there[0]).toMatchObject({ message: id });
 });

@@ -6,8 +6,9 @@ import * as contract from '../../contract/domains.ts';
 import { dkimRecord } from '../../dns/records.ts';
 import { adviceOn, claimOwner, hostOwner, keysOfOwner } from '../../domains/dkim-keys.ts';
 import type { DomainReport } from '../../domains/domains.ts';
-import { parseDomain } from '../../lib/addresses.ts';
+import { parseAddress, parseDomain } from '../../lib/addresses.ts';
 import { environmentOf } from '../../lib/ids.ts';
+import { zoneText } from '../../lib/zone-file.ts';
 import { countClaims, listClaims } from '../../store/domains.ts';
 import { findProject } from '../../store/projects.ts';
 import { OPERATOR } from '../../store/tenants.ts';
@@ -120,6 +121,36 @@ export function domainsRoutes(services: Services): Route[] {
       return withDomain({ principal, params: { domain: name } }, domains.report);
     },
     show: (call) => withDomain(call, domains.report),
+    async zone({ principal, params }) {
+      const claim = find(principal, params.domain);
+      if (!('config' in claim)) return claim;
+      const { name, project } = claim;
+      const report = await domains.report(name, project.tenant);
+      const zone = zoneText({ domain: name, records: report?.records ?? [] });
+      return json({ domain: name, filename: `${name}.zone`, zone });
+    },
+    forwarding({ principal, params }) {
+      const claim = find(principal, params.domain);
+      if (!('config' in claim)) return claim;
+      const forwarding = Object.entries(claim.config.forwarding).map(([address, route]) => {
+        return typeof route === 'string'
+          ? { address, action: route, to: [] }
+          : { address, action: 'forward' as const, to: route };
+      });
+      return json({ domain: claim.name, forwarding });
+    },
+    async explain({ principal, params, query: { address: text } }) {
+      const claim = find(principal, params.domain);
+      if (!('config' in claim)) return claim;
+      const { name, project } = claim;
+      const address = parseAddress(text.includes('@') ? text : `${text}@${name}`);
+      if (address?.domain !== name) return invalidAt('address', `must be an address at ${name}`);
+      const explained = await services.explain(address.address, project.tenant);
+      if (explained === undefined) {
+        return refuse('CONFLICT', { message: `${name} is not yours to receive mail for: another account owns it.` });
+      }
+      return json({ address: address.address, steps: explained.steps });
+    },
     verify: (call) => withDomain(call, domains.check),
     async reports({ principal, params: { domain: text }, query }) {
       const name = parseDomain(text);

@@ -80,8 +80,8 @@ export interface Services extends PushParts, ReleaseParts, TransactionalParts {
   readonly snapshot: () => Snapshot;
   /** Undefined where nothing is known of the id. `tenant`: who looks, where that is not the operator. */
   readonly trace: (id: string, tenant?: string) => Promise<DataOf<typeof mailLog.trace> | undefined>;
-  /** Undefined for what is neither an address nor a form. */
-  readonly explain: (what: string) => Promise<DataOf<typeof mailLog.explain> | undefined>;
+  /** Undefined for what is neither an address nor a form; with the account that asks, for what is not at its domains. */
+  readonly explain: (what: string, tenant?: string) => Promise<DataOf<typeof mailLog.explain> | undefined>;
 }
 
 /** A request that may be done: authenticated, within its limits, its query and body as the contract says. */

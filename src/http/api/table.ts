@@ -6,6 +6,7 @@ import { emailRoutes } from './email.ts';
 import { eraseRoutes } from './erase.ts';
 import { formToolsRoutes } from './form-tools.ts';
 import { formsRoutes } from './forms.ts';
+import { inboundRoutes } from './inbound.ts';
 import { keysRoutes } from './keys.ts';
 import { messagesRoutes } from './messages.ts';
 import { projectsRoutes } from './projects.ts';
@@ -30,6 +31,7 @@ export function apiRoutes(services: Services): Route[] {
     submissionsRoutes,
     eraseRoutes,
     messagesRoutes,
+    inboundRoutes,
     emailRoutes,
     suppressionsRoutes,
     formToolsRoutes,

@@ -33,6 +33,9 @@ const DOORS: Readonly<Record<Needs, readonly Door[]>> = {
   'domains.read': [
     ['GET', '/domains'],
     ['GET', '/domains/example.com'],
+    ['GET', '/domains/example.com/zone'],
+    ['GET', '/domains/example.com/forwarding'],
+    ['GET', '/domains/example.com/explain?address=a'],
   ],
   'domains.write': [
     ['POST', '/domains'],
@@ -50,6 +53,7 @@ const DOORS: Readonly<Record<Needs, readonly Door[]>> = {
     ['GET', '/instant/forms'],
     ['GET', '/instant/submissions'],
     ['GET', '/messages'],
+    ['GET', '/inbound'],
     ['GET', '/messages/x'],
     ['GET', '/messages/x/content'],
     ['GET', '/messages/x/html'],
