@@ -98,7 +98,10 @@ const content = z.object({
   content: z.enum(['finished', 'requested', 'received']).describe('As of `GET /messages/{id}`.'),
   headers: z.array(z.object({ name: z.string(), value: z.string() })).describe('Decoded, in their order.'),
   text: z.string().nullable(),
-  html: z.boolean().describe('Whether there is an HTML part: `GET /messages/{id}/html` shows it.'),
+  html_url: z
+    .string()
+    .nullable()
+    .describe('Where the HTML part is shown for 10 minutes, on this server; null if there is none.'),
   attachments: z.array(z.object({ filename: z.string(), content_type: z.string(), size: z.int() })),
   truncated: z.boolean().describe('Whether only the beginning of a long message was read.'),
 });
@@ -147,10 +150,13 @@ export const messages = {
     answer: content,
   }),
   html: route('GET /messages/:id/html', {
-    ...READ,
+    permission: 'none',
+    domains: 'free',
+    tag: 'Messages',
     summary: 'Shows the HTML part of a message, for a sandboxed frame.',
     description:
-      'Its `Content-Security-Policy` is a sandbox: nothing in it runs, and nothing is fetched. Pictures that are in the message are shown.',
+      'The address comes from `GET /messages/{id}/content`; a frame can send no key. Its `Content-Security-Policy` is a sandbox: nothing in it runs, and nothing is fetched. Pictures that are in the message are shown.',
+    query: z.strictObject({ token: z.string().max(100).default('').describe('Part of the address.') }),
     answer: z.string(),
     alsoAnswers: 'text/html',
   }),

@@ -6,7 +6,6 @@ import { messages } from '../../src/contract/messages.ts';
 import { OPERATOR } from '../../src/store/tenants.ts';
 import { apiClient, type Client } from '../harness/api.ts';
 import { startTestWorld, type TestWorld } from '../harness/daemon.ts';
-import { testKey } from '../harness/keys.ts';
 
 const SITE = `
 project: { name: Shop, slug: shop, owner: owner@inbox.test }
@@ -138,24 +137,30 @@ test('a bounced recipient is queued again, and what waits is cancelled', async (
 describe('what a message says', () => {
   test('is shown as it came or was asked for, and its HTML in a sandbox that asks for nothing', async () => {
     const { world, client } = await start();
-    const { headers } = await testKey(world.daemon.store, { tenant: OPERATOR });
     const sent = await send(client, { to: 'bob@inbox.test', html: '<b>Hello</b>', headers: { 'X-Order': '7' } });
     await forward(world);
     const [came] = (await settled(client, 2)).messages;
     expect(await client.ask('GET', `/messages/${sent}/content`)).toMatchObject({
-      body: { content: 'requested', html: true, headers: [{ name: 'Subject', value: 'Hi' }, { name: 'X-Order' }] },
+      body: {
+        content: 'requested',
+        html_url: expect.stringContaining('/html?token='),
+        headers: [{ name: 'Subject', value: 'Hi' }, { name: 'X-Order' }],
+      },
     });
     const { body } = await client.ask('GET', `/messages/${came?.id ?? ''}/content`);
-    expect(body).toMatchObject({ html: true, attachments: [], truncated: false });
+    expect(body).toMatchObject({ attachments: [], truncated: false });
     expect(body).toMatchObject({
       headers: expect.arrayContaining([{ name: 'Subject', value: 'Frage zur Bestellung №7' }]),
     });
-    const page = await fetch(`${world.url}/messages/${came?.id ?? ''}/html`, { headers });
+    const { html_url: address } = messages.content.answer.parse(body);
+    const page = await fetch(world.url + (address ?? ''));
     expect(page.headers.get('content-type')).toBe('text/html; charset=utf-8');
     expect(page.headers.get('content-security-policy')).toMatch(/^sandbox; default-src 'none'; img-src data:;/);
     const html = await page.text();
     expect(html).toContain('<p>Text</p>');
     expect(html).not.toMatch(/<(?:script|meta|link)/);
+    expect((await fetch(world.url + (address ?? '').replace(came?.id ?? '', sent))).status).toBe(404);
+    expect((await fetch(`${world.url}/messages/${sent}/html`)).status).toBe(404);
   });
 
   test('is kept from others: foreign accounts, keys without the permission, of other domains', async () => {
@@ -171,7 +176,6 @@ describe('what a message says', () => {
       expect((await foreign.ask('GET', `/messages/${id}${path}`)).status).toBe(404);
       expect(await tester.ask('GET', `/messages/${id}${path}`)).toMatchObject({ body: { code: 'AUTH_TEST_KEY' } });
     }
-    expect((await foreign.ask('GET', `/messages/${id}/html`)).status).toBe(404);
     for (const action of ['resend', 'cancel'])
       expect((await foreign.ask('POST', `/messages/${id}/${action}`)).status).toBe(404);
     const reader = await apiClient(world, { tenant: OPERATOR, permissions: ['forms.read'] });

@@ -1,9 +1,11 @@
 /** Mail of an account of every kind: found, followed to the last reply, read, tried again, cancelled. */
+import { createHmac, timingSafeEqual } from 'node:crypto';
 import { roomFor } from '../../accounts/message-limits.ts';
 import { mayTouch, type Principal } from '../../accounts/principal.ts';
 import * as contract from '../../contract/messages.ts';
+import { pathOf } from '../../contract/route.ts';
 import { messageIdOf } from '../../mail/header.ts';
-import { inert, viewMail } from '../../mail/view.ts';
+import { inert, type MailView, viewMail } from '../../mail/view.ts';
 import { failedDeliveries, requeue, withdraw } from '../../queue/operate.ts';
 import { attemptsOfMessage, deliveriesOfMessages, HELD } from '../../store/deliveries.ts';
 import { complaintsOf } from '../../store/events.ts';
@@ -42,7 +44,21 @@ const KINDS: readonly Kind[] = [
 ];
 
 /** `/messages…` */
-export function messagesRoutes({ store, clock, wake, trace }: Services): Route[] {
+export function messagesRoutes({ store, clock, wake, trace, unsubscribeKey }: Services): Route[] {
+  /** Opens the HTML of one message to a frame, for a while. */
+  function frameToken(id: string, expiresAt: number): string {
+    const text = `message-html:${id}:${expiresAt}`;
+    return `${expiresAt}.${createHmac('sha256', unsubscribeKey).update(text).digest('base64url')}`;
+  }
+
+  function opensFrame(token: string, id: string): boolean {
+    const [, expiresAt = '0'] = /^(\d{13})\./.exec(token) ?? [];
+    const expected = Buffer.from(frameToken(id, Number(expiresAt)));
+    const given = Buffer.from(token);
+    const isOurs = given.length === expected.length && timingSafeEqual(given, expected);
+    return isOurs && Number(expiresAt) > clock.now();
+  }
+
   /** The message where it is the principal's to see, or why it is not. */
   async function find({ principal, params: { id } }: OfOne): Promise<Found | Refusal> {
     const row = await findMessage(store, id);
@@ -96,31 +112,21 @@ export function messagesRoutes({ store, clock, wake, trace }: Services): Route[]
   }
 
   /** The message as it is kept, read; undefined where nothing is. */
-  async function viewOf(
-    row: MessageRow,
-  ): Promise<(DataOf<typeof contract.messages.content> & { page: string | null }) | undefined> {
+  async function viewOf(row: MessageRow): Promise<View | undefined> {
     const content = await contentOf(row);
     switch (content) {
       case 'none':
         return undefined;
       case 'requested': {
-        const { text, html = null, attachments, ...email } = readEmail(row.source);
-        const headers = email.headers.map(([name, value]) => ({ name, value }));
-        const fields = { content, headers: [{ name: 'Subject', value: email.subject }, ...headers], text, attachments };
-        return {
-          id: row.id,
-          ...fields,
-          html: html !== null,
-          truncated: false,
-          page: html === null ? null : inert(html),
-        };
+        const { subject, headers, text, html = null, attachments } = readEmail(row.source);
+        const fields = [['Subject', subject] as const, ...headers].map(([name, value]) => ({ name, value }));
+        const page = html === null ? null : inert(html);
+        return { content, headers: fields, text, html: page, attachments, truncated: false };
       }
       case 'finished':
       case 'received': {
         const bytes = content === 'finished' ? await finishedBytes(store, row) : await rawBytes(row);
-        if (bytes === undefined) return undefined;
-        const { html, ...view } = viewMail(bytes);
-        return { id: row.id, content, ...view, html: html !== null, page: html };
+        return bytes === undefined ? undefined : { content, ...viewMail(bytes) };
       }
     }
   }
@@ -169,15 +175,21 @@ export function messagesRoutes({ store, clock, wake, trace }: Services): Route[]
     async content(call) {
       const found = await find(call);
       if (found.kind === 'refused') return found;
-      const view = await viewOf(found.row);
-      return view === undefined ? notKept() : json(view);
-    },
-    async html(call) {
-      const found = await find(call);
-      if (found.kind === 'refused') return found;
+      const { id } = found.row;
       const view = await viewOf(found.row);
       if (view === undefined) return notKept();
-      return view.page === null ? refuse('NOT_FOUND', { message: 'The message has no HTML part.' }) : framed(view.page);
+      const token = frameToken(id, clock.now() + FRAME_MS);
+      const html_url = view.html === null ? null : `/api${pathOf(contract.messages.html, { id })}?token=${token}`;
+      return json({ id, ...view, html_url });
+    },
+    async html({ params: { id }, query: { token } }) {
+      if (!opensFrame(token, id)) {
+        return refuse('NOT_FOUND', { message: 'This address does not work any more. Load the message again.' });
+      }
+      const row = await findMessage(store, id);
+      const view = row && (await viewOf(row));
+      if (view === undefined) return notKept();
+      return view.html === null ? refuse('NOT_FOUND', { message: 'The message has no HTML part.' }) : framed(view.html);
     },
     async resend(call) {
       const found = await find(call);
@@ -205,6 +217,13 @@ export function messagesRoutes({ store, clock, wake, trace }: Services): Route[]
       return done.kind === 'unknown' ? notFound('message', row.id) : show(row);
     },
   });
+}
+
+/** How long the address of a frame works. */
+const FRAME_MS = 600_000;
+
+interface View extends MailView {
+  readonly content: 'finished' | 'requested' | 'received';
 }
 
 interface Found {

@@ -56,7 +56,6 @@ const DOORS: Readonly<Record<Needs, readonly Door[]>> = {
     ['GET', '/inbound'],
     ['GET', '/messages/x'],
     ['GET', '/messages/x/content'],
-    ['GET', '/messages/x/html'],
   ],
   'forms.write': [
     ['POST', '/forms'],
