@@ -10,10 +10,8 @@ import { collections, forms, formTools, instantForms, recipients } from './forms
 import { keys } from './keys.ts';
 import { messages } from './messages.ts';
 import { projects } from './projects.ts';
-import { mailLog, queue } from './queue.ts';
 import { backups, configCheck, doctor, serverConfig, serverLog } from './server.ts';
 import { inbound, mailLog, queue } from './queue.ts';
-import { backups, configCheck, doctor } from './server.ts';
 import { consoleLink, sessions, totp } from './sessions.ts';
 import { submissions } from './submissions.ts';
 import { accounts, tenants } from './tenants.ts';

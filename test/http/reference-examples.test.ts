@@ -326,7 +326,10 @@ function normaliser(addresses: Readonly<Record<string, string>>): (value: unknow
       .replaceAll(/\b2\d{3}-\d\d-\d\d\b/g, '2026-01-31')
       .replaceAll(/\bpostern-2\d{7}\b/g, 'postern-20260131')
       .replaceAll(/\bv1,[\w+/]+=*/g, 'v1,…')
-      .replaceAll(/p=[\w+/=]{20,}/g, 'p=MIIBIjANBgkq…')
+      .replaceAll(/p=[\w+/=]{20,}(?:" "[\w+/=]+)*/g, 'p=MIIBIjANBgkq…')
+      .replaceAll(/\b\d{1,2} [A-Z][a-z]+ 2\d{3} at \d\d:\d\d UTC/g, '31 January 2026 at 12:00 UTC')
+      // A whole mail would hide the rest of the answer.
+      .replace(/^(<!DOCTYPE html>)[^]{500,}$/i, '$1…')
       .replaceAll(/\b[0-9a-f]{32}\b/g, '0123456789abcdef0123456789abcdef');
   }
   function normal(value: unknown, name = ''): unknown {
