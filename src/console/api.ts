@@ -124,7 +124,8 @@ async function send<R extends Route>(address: Address<R>, parts: Parts<R>): Prom
   const response = await ask(urlOf(address, parts), { method, body, signal: parts.signal });
   if (response.ok) return response;
   const error = await refusalOf(response);
-  if (response.status === 401) for (const listener of listeners) listener(error);
+  // Other codes of 401 are about a code or a link that was entered.
+  if (error.code === 'AUTH_MISSING_KEY') for (const listener of listeners) listener(error);
   throw error;
 }
 

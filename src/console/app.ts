@@ -23,12 +23,24 @@ export function App(): ComponentChildren {
   if (failure !== undefined) return html`<main class="alone"><${Failed} error=${failure} retry=${begin} /></main>`;
   if (session === undefined) return html`<main class="alone"><${Loading} lines=${3} /></main>`;
   if (session === null || path === '/sign-in') return html`<${Shown} path="/sign-in" />${html`<${Messages} />`}`;
+  const mustSetUp = session.totp.required && !session.totp.enabled;
   return html`<a class="skip" href="#main">Skip to content</a>
     <${Side} session=${session} path=${path} />
     <main id="main" tabindex="-1">
-      <${Shown} path=${path} key=${`${session.acting_for?.id} ${session.environment}`} />
+      <${Views} session=${session} />
+      <${Shown} path=${mustSetUp ? '/account' : path} key=${`${session.acting_for?.id} ${session.environment}`} />
     </main>
     <${Messages} />`;
+}
+
+/** What is shown in place of one's own live data, on every page. */
+function Views({ session }: { readonly session: Session }): ComponentChildren {
+  const { acting_for: actingFor, environment } = session;
+  if (actingFor === null && environment === 'live') return null;
+  return html`<div class="note warn views" role="status">
+    ${actingFor !== null && html`<p>You act for <strong>${actingFor.name}</strong>. <button type="button" class="quiet small" onClick=${() => actForAccount(undefined)}>Stop</button></p>`}
+    ${environment === 'test' && html`<p>Test view: what test keys made. <button type="button" class="quiet small" onClick=${() => view('live')}>Show live data</button></p>`}
+  </div>`;
 }
 
 /** The page of a path. */
@@ -80,7 +92,7 @@ function Side({ session, path }: { readonly session: Session; readonly path: str
       ${GROUPS.map((group) => {
         const entries = shown.filter(({ menu }) => menu?.group === group);
         if (entries.length === 0) return null;
-        return html`<h2 id="side-${group}">${group}</h2>
+        return html`<p class="group" id="side-${group}">${group}</p>
           <ul aria-labelledby="side-${group}">
             ${entries.map(({ pattern, menu }) => {
               const isHere = path === pattern || path.startsWith(`${pattern}/`);
@@ -89,8 +101,6 @@ function Side({ session, path }: { readonly session: Session; readonly path: str
           </ul>`;
       })}
       <div class="who">
-        ${session.acting_for !== null && html`<p class="note warn">You act for <strong>${account.name}</strong>. <button type="button" class="quiet small" onClick=${() => actForAccount(undefined)}>Stop</button></p>`}
-        ${session.environment === 'test' && html`<p class="note warn">Test view: what test keys made.</p>`}
         <p class="name">${session.operator ? 'Operator' : account.name}<br /><span class="soft">${session.tenant.email}</span></p>
         <ul>
           <li><a href=${href('/account')} aria-current=${path === '/account' ? 'page' : undefined}>Sign-in and sessions</a></li>

@@ -76,6 +76,8 @@ export async function startWorld({ data, port, write }: WorldOptions): Promise<W
     const demo = demoPages(`/${DEMO}/contact`);
     const outbox = outboxPages(mx.mails);
     const daemon = await startDaemon(config, {
+      // Loopback is all that it listens on, and the data is made up.
+      isDev: true,
       async extra(ctx, next) {
         await demo(ctx, async () => {
           await outbox(ctx, next);
@@ -89,6 +91,7 @@ export async function startWorld({ data, port, write }: WorldOptions): Promise<W
   Postern is running, with a small mail world round it.
 
     Demo form     ${url}
+    Console       ${url}console   (you are signed in as the operator)
     Outbox        ${url}outbox
     Form address  ${url}${DEMO}/contact   (curl -d name=You -d email=you@${INBOX} -d message=Hello …)
     API           ${url}docs   (no key: curl --unix-socket ${join(folder, 'admin.sock')} http://localhost/auth/status)

@@ -21,6 +21,8 @@ export interface PageEntry {
 }
 
 export const PAGES: readonly PageEntry[] = [
+  { pattern: '/sign-in', load: async () => (await import('./sign-in.ts')).SignIn },
+  { pattern: '/account', load: async () => (await import('./account.ts')).Account },
   {
     pattern: '/reference',
     load: async () => (await import('./reference.ts')).Reference,

@@ -6,6 +6,7 @@ import { beginDeletion } from '../../../src/accounts/delete-account.ts';
 import { findTenant, insertTenant, OPERATOR } from '../../../src/store/tenants.ts';
 import { ownScript, testBrowser, type TestBrowser } from '../../harness/browser-session.ts';
 import { testClock, type TestClock } from '../../harness/clock.ts';
+import { readSources } from '../../structure/sources.ts';
 import { startHttp, type TestAnswer, type TestHttp, type TestHttpOptions } from '../../harness/http.ts';
 import { tenantRow, testKey, type TestKeySettings } from '../../harness/keys.ts';
 
@@ -769,6 +770,11 @@ describe('in the local environment', () => {
       expect(answer.json()['session']).toBeNull();
       expect(answer.headers['set-cookie']).toBeUndefined();
     }
+  });
+
+  test('which the code of the local environment alone is', () => {
+    const setters = readSources('src').filter(({ text }) => /\bisDev: true\b/.test(text));
+    expect(setters.map(({ path }) => path)).toEqual(['src/dev/environment.ts']);
   });
 
   test('nobody is elsewhere', async () => {
