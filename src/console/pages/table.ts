@@ -24,6 +24,23 @@ export const PAGES: readonly PageEntry[] = [
   { pattern: '/sign-in', load: async () => (await import('./sign-in.ts')).SignIn },
   { pattern: '/account', load: async () => (await import('./account.ts')).Account },
   {
+    pattern: '/webhooks',
+    load: async () => (await import('./webhooks.ts')).Webhooks,
+    menu: { name: 'Webhooks', group: 'Account', permission: 'projects.write' },
+  },
+  { pattern: '/webhooks/:id', load: async () => (await import('./webhooks.ts')).WebhookPage },
+  {
+    pattern: '/keys',
+    load: async () => (await import('./keys.ts')).Keys,
+    menu: { name: 'API keys', group: 'Account', permission: 'keys.read' },
+  },
+  { pattern: '/keys/:id', load: async () => (await import('./keys.ts')).KeyPage },
+  {
+    pattern: '/suppressions',
+    load: async () => (await import('./suppressions.ts')).Suppressions,
+    menu: { name: 'Suppressions', group: 'Mail', permission: 'email.send' },
+  },
+  {
     pattern: '/reference',
     load: async () => (await import('./reference.ts')).Reference,
     menu: { name: 'API reference', group: 'Account', permission: 'analytics.read' },
