@@ -61,8 +61,40 @@ export function createConsole(): (exchange: Exchange) => Answer | Promise<Answer
       const asset = folder === made.folder ? made.assets.get(rest.join('/')) : undefined;
       return asset === undefined ? refusedA(refuse('NOT_FOUND'), exchange.id) : assetAnswer(asset, exchange);
     }
-    return consolePage(made);
+    return exchange.path === FRAME ? framePage() : consolePage(made);
   };
+}
+
+const FRAME = '/console/frame';
+const FRAME_SCRIPT = `addEventListener('message', ({ source, data }) => {
+  if (source !== parent || typeof data !== 'string') return;
+  const page = new DOMParser().parseFromString(data, 'text/html');
+  for (const each of page.querySelectorAll('script, meta, base, link, iframe, frame, object, embed')) each.remove();
+  for (const link of page.querySelectorAll('a, area')) link.target = '_blank';
+  document.replaceChild(document.adoptNode(page.documentElement), document.documentElement);
+});
+parent.postMessage('ready', '*');`;
+
+/** An empty page for a frame of the console, which shows the HTML that it is sent: in a sandbox, without scripts, and without a request. */
+function framePage(): Answer {
+  const hash = createHash('sha256').update(FRAME_SCRIPT).digest('base64');
+  const policy = [
+    'sandbox allow-scripts',
+    "default-src 'none'",
+    `script-src 'sha256-${hash}'`,
+    "style-src 'unsafe-inline'",
+    'img-src data:',
+    "form-action 'none'",
+    "base-uri 'none'",
+    "frame-ancestors 'self'",
+  ].join('; ');
+  const content = html`<!doctype html>
+<html lang="en">
+<head><meta charset="utf-8"><title>Preview</title><script>${new Html(FRAME_SCRIPT)}</script></head>
+<body></body>
+</html>
+`;
+  return page({ html: content.text, policy }, 200, { 'Cache-Control': 'no-store' });
 }
 
 function consolePage({ folder, importMap, preloaded }: Console): Answer {

@@ -24,6 +24,12 @@ export const PAGES: readonly PageEntry[] = [
   { pattern: '/sign-in', load: async () => (await import('./sign-in.ts')).SignIn },
   { pattern: '/account', load: async () => (await import('./account.ts')).Account },
   {
+    pattern: '/projects',
+    load: async () => (await import('./project.ts')).Projects,
+    menu: { name: 'Projects', group: 'Forms', permission: 'projects.read' },
+  },
+  { pattern: '/projects/:slug', load: async () => (await import('./project.ts')).ProjectPage },
+  {
     pattern: '/webhooks',
     load: async () => (await import('./webhooks.ts')).Webhooks,
     menu: { name: 'Webhooks', group: 'Account', permission: 'projects.write' },
