@@ -177,7 +177,7 @@ function Workbench({ project, config, reload }: WorkbenchProps): ComponentChildr
         ${canPush && html`<${Action} run=${push} disabled=${!isChanged || !hasChanges}>Push<//>`}
         ${isChanged && html`<button type="button" class="quiet" onClick=${discard}>Discard changes</button>`}
       </div>
-      <${Editor} label=${file} text=${file === MAIN ? draft.config : (draft.files[file] ?? '')} change=${change} marks=${file === MAIN && plan.kind === 'invalid' ? plan.marks : []} status=${statusText(plan, isChanged)} />
+      <${Editor} label=${file} text=${file === MAIN ? draft.config : (draft.files[file] ?? '')} change=${change} marks=${plan.kind === 'invalid' ? marksIn(file, plan.marks) : []} status=${statusText(plan, isChanged)} />
     </section>
     <section aria-label="Plan and preview">
       <${Tabs} label="Plan or preview" tabs=${SIDES} chosen=${side} choose=${(name: string) => setQuery({ form: name === 'preview' ? 'first' : undefined }, { replace: true })}>
@@ -185,6 +185,16 @@ function Workbench({ project, config, reload }: WorkbenchProps): ComponentChildr
       <//>
     </section>
   </div>`;
+}
+
+/** What is wrong in this file: a fault in a template's own file is told as `contact.html:3:30: …`. */
+function marksIn(file: string, marks: readonly Mark[]): Mark[] {
+  if (file === MAIN) return [...marks];
+  return marks.flatMap((mark) => {
+    if (!mark.message.startsWith(`${file}:`)) return [];
+    const [, line = '1', column = '1', message = ''] = /^(\d+):(\d+): (.*)$/.exec(mark.message.slice(file.length + 1)) ?? [];
+    return [{ path: '', line: Number(line), column: Number(column), message }];
+  });
 }
 
 const SIDES = [

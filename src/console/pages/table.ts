@@ -24,6 +24,12 @@ export const PAGES: readonly PageEntry[] = [
   { pattern: '/sign-in', load: async () => (await import('./sign-in.ts')).SignIn },
   { pattern: '/account', load: async () => (await import('./account.ts')).Account },
   {
+    pattern: '/forms',
+    load: async () => (await import('./forms.ts')).Forms,
+    menu: { name: 'Forms', group: 'Forms', permission: 'forms.read' },
+  },
+  { pattern: '/forms/*id', load: async () => (await import('./forms.ts')).FormPage },
+  {
     pattern: '/projects',
     load: async () => (await import('./project.ts')).Projects,
     menu: { name: 'Projects', group: 'Forms', permission: 'projects.read' },
