@@ -12,6 +12,23 @@ function addressesIn(page: string): string[] {
   );
 }
 
+test('the frame for previews runs its own script alone, in a sandbox, and asks for nothing', async () => {
+  const http = await startHttp();
+  const { headers, text } = await http.request('/console/frame');
+  const [, script = ''] = /<script>([^]*?)<\/script>/.exec(text) ?? [];
+  const hash = createHash('sha256').update(script).digest('base64');
+  expect(String(headers['content-security-policy']).split('; ')).toEqual([
+    'sandbox allow-scripts',
+    "default-src 'none'",
+    `script-src 'sha256-${hash}'`,
+    "style-src 'unsafe-inline'",
+    'img-src data:',
+    "form-action 'none'",
+    "base-uri 'none'",
+    "frame-ancestors 'self'",
+  ]);
+});
+
 describe('the page', () => {
   test.each(['/console', '/console/', '/console/submissions/sub_1'])(
     '%s is the same for all, and not kept',

@@ -21,7 +21,14 @@ interface EditorProps {
 }
 
 /** Edits it; a click on what is wrong goes to its line. */
-export function Editor({ label, text, change, marks = [], isReadOnly = false, status }: EditorProps): ComponentChildren {
+export function Editor({
+  label,
+  text,
+  change,
+  marks = [],
+  isReadOnly = false,
+  status,
+}: EditorProps): ComponentChildren {
   const area = useRef<HTMLTextAreaElement>(null);
   const gutter = useRef<HTMLPreElement>(null);
   const lines = useMemo(() => text.split('\n').length, [text]);

@@ -3,7 +3,20 @@ import type { domains } from '../../contract/domains.ts';
 import type { forms, formTools, instantForms } from '../../contract/forms.ts';
 import type { AnswerOf } from '../../contract/route.ts';
 import { ApiError, call } from '../api.ts';
-import { Action, Code, Copy, Empty, Failed, More, number, Page, Ready, State, Tabs, Time } from '../components/basics.ts';
+import {
+  Action,
+  Code,
+  Copy,
+  Empty,
+  Failed,
+  More,
+  number,
+  Page,
+  Ready,
+  State,
+  Tabs,
+  Time,
+} from '../components/basics.ts';
 import { Field } from '../components/fields.ts';
 import { confirm, doing } from '../components/messages.ts';
 import { Preview } from '../components/preview.ts';
@@ -85,16 +98,29 @@ function NewForm(): ComponentChildren {
   const [to, setTo] = useState('');
   const [kind, setKind] = useState<string>(INSTANT);
   const [error, setError] = useState<ApiError>();
-  const known = useLoaded('domains', async (signal) => (can('domains.read') ? (await call<typeof domains.list>('GET /domains', { query: { limit: 200 }, signal })).domains : []));
-  const places = (known.data ?? []).map(({ domain, status }: Domain) => [domain, status === 'pending' ? `${domain} (not verified yet)` : `On ${domain}`] as const);
-  const options = [[INSTANT, 'Instant form: a name and an address, nothing else'], [ANYWHERE, 'Form with settings, for pages of any site'], ...places] as const;
+  const known = useLoaded('domains', async (signal) =>
+    can('domains.read')
+      ? (await call<typeof domains.list>('GET /domains', { query: { limit: 200 }, signal })).domains
+      : [],
+  );
+  const places = (known.data ?? []).map(
+    ({ domain, status }: Domain) =>
+      [domain, status === 'pending' ? `${domain} (not verified yet)` : `On ${domain}`] as const,
+  );
+  const options = [
+    [INSTANT, 'Instant form: a name and an address, nothing else'],
+    [ANYWHERE, 'Form with settings, for pages of any site'],
+    ...places,
+  ] as const;
   const recipients = to.split(/[\s,;]+/).filter((address) => address !== '');
   async function create(): Promise<void> {
     try {
       const made =
         kind === INSTANT
           ? await call<typeof instantForms.create>('POST /instant/forms', { body: { name, email: recipients.join() } })
-          : await call<typeof forms.create>('POST /forms', { body: { name, to: recipients, ...(kind !== ANYWHERE && { domain: kind }) } });
+          : await call<typeof forms.create>('POST /forms', {
+              body: { name, to: recipients, ...(kind !== ANYWHERE && { domain: kind }) },
+            });
       go(`/forms/${made.id}`);
     } catch (failure) {
       if (!(failure instanceof ApiError)) throw failure;
@@ -150,7 +176,9 @@ export function FormPage({ params: { id = '' } }: PageProps): ComponentChildren 
   const tab = TABS.find(([name]) => name === query['tab'])?.[0] ?? 'use';
   const loaded = useLoaded(id, (signal) => loadForm(id, signal), { live: ['submission.'] });
   return html`<${Ready} of=${loaded} lines=${8}>
-    ${(form: AnyForm) => html`<${Page} title=${form.name} aside=${form.id} above=${{ href: href('/forms'), name: 'Forms' }} actions=${html`<a class="button quiet" href=${href('/submissions', { form: id })}>${number(form.submissions)} ${form.submissions === 1 ? 'submission' : 'submissions'}</a>`}>
+    ${(
+      form: AnyForm,
+    ) => html`<${Page} title=${form.name} aside=${form.id} above=${{ href: href('/forms'), name: 'Forms' }} actions=${html`<a class="button quiet" href=${href('/submissions', { form: id })}>${number(form.submissions)} ${form.submissions === 1 ? 'submission' : 'submissions'}</a>`}>
       <${Recipients} of=${form} />
       <${Tabs} label="Views of the form" tabs=${TABS} chosen=${tab} choose=${(name: string) => setQuery({ tab: name === 'use' ? undefined : name })}>
         ${tab === 'use' && html`<${Use} form=${form} />`}
@@ -171,7 +199,8 @@ function Recipients({ of: { recipient_status: status, to } }: { readonly of: Any
   if (status === 'confirmed') return null;
   const isPending = status === 'pending';
   async function ask(): Promise<void> {
-    for (const address of to) await doing(() => call('POST /recipients', { body: { address } }), `A link was mailed to ${address}.`);
+    for (const address of to)
+      await doing(() => call('POST /recipients', { body: { address } }), `A link was mailed to ${address}.`);
   }
   return html`<div class="note warn">
     <p><strong>${isPending ? 'A recipient has to confirm first.' : 'The recipient has declined mail from this server.'}</strong> ${isPending ? `Mail for ${to.join(', ')} waits until the link in the confirmation mail is opened.` : 'Choose another recipient.'}</p>
@@ -190,7 +219,9 @@ const STYLES: Readonly<Record<AnswerOf<typeof formTools.snippets>['snippets'][nu
 function Use({ form }: { readonly form: AnyForm }): ComponentChildren {
   const { id, endpoint } = form;
   const [style, setStyle] = useState<string>('html');
-  const snippets = useLoaded(id, (signal) => call<typeof formTools.snippets>('GET /forms/*id/snippets', { params: { id }, signal }));
+  const snippets = useLoaded(id, (signal) =>
+    call<typeof formTools.snippets>('GET /forms/*id/snippets', { params: { id }, signal }),
+  );
   return html`<div class="panes side-right">
     <section class="card" aria-label="Code">
       <h2>Put it on your page</h2>
@@ -248,7 +279,10 @@ function Look({ form }: { readonly form: AnyForm }): ComponentChildren {
 
 /** The project whose configuration has the form; undefined where none has, or it is not known yet. */
 function useProject({ id, source }: AnyForm): string | undefined {
-  const domain = source === 'file' || source === 'push' || (source === 'api' && !id.startsWith('frm_')) ? id.split('/')[0] : undefined;
+  const domain =
+    source === 'file' || source === 'push' || (source === 'api' && !id.startsWith('frm_'))
+      ? id.split('/')[0]
+      : undefined;
   const loaded = useLoaded(`project of ${id}`, async (signal) => {
     if (domain === undefined || !domain.includes('.') || !can('domains.read')) return undefined;
     return (await call<typeof domains.show>('GET /domains/:domain', { params: { domain }, signal })).project;
@@ -266,14 +300,18 @@ function Settings({ form, reload }: SettingsProps): ComponentChildren {
   const isOwn = form.id.startsWith('frm_') && can('forms.write');
   const rows = Object.entries(form.settings);
   return html`<div class="panes side-right">
-    ${isOwn ? html`<${EditForm} form=${form} reload=${reload} />` : html`<section class="card" aria-label="Settings"><h2>Settings</h2>
+    ${
+      isOwn
+        ? html`<${EditForm} form=${form} reload=${reload} />`
+        : html`<section class="card" aria-label="Settings"><h2>Settings</h2>
         <dl>
           <dt>Recipients</dt><dd>${form.to.join(', ')}</dd>
           ${form.subject !== null && html`<dt>Subject</dt><dd>${form.subject}</dd>`}
           ${rows.map(([name, value]) => html`<dt key=${name}><code>${name}</code></dt><dd>${typeof value === 'string' ? value : html`<pre>${JSON.stringify(value, null, 2)}</pre>`}</dd>`)}
         </dl>
         ${rows.length === 0 && html`<p class="soft">Everything else is at its default.</p>`}
-      </section>`}
+      </section>`
+    }
     <section class="card" aria-label="About">
       <h2>About</h2>
       <dl>
@@ -289,8 +327,15 @@ function Settings({ form, reload }: SettingsProps): ComponentChildren {
 async function removeForm({ id, name, source }: AnyForm): Promise<void> {
   const text = html`<p>Its address <code>${id}</code> accepts nothing any more: pages that post to it show an error. Its submissions are kept.</p>`;
   if (!(await confirm({ title: `Delete ${name}?`, text, action: 'Delete form', type: name }))) return;
-  const remove = () => (source === 'instant' ? call<typeof instantForms.remove>('DELETE /instant/forms/:id', { params: { id } }) : call<typeof forms.remove>('DELETE /forms/*id', { params: { id } }));
-  if (await doing(remove, `The form ${name} is deleted.`)) go('/forms');
+  const params = { id };
+  const isDone = await doing(
+    () =>
+      source === 'instant'
+        ? call<typeof instantForms.remove>('DELETE /instant/forms/:id', { params })
+        : call<typeof forms.remove>('DELETE /forms/*id', { params }),
+    `The form ${name} is deleted.`,
+  );
+  if (isDone) go('/forms');
 }
 
 /** Settings with a field of their own; all others are edited as JSON. */
@@ -303,10 +348,14 @@ const TEXTS = [
 function EditForm({ form, reload }: SettingsProps): ComponentChildren {
   const isInstant = form.source === 'instant';
   const known: Readonly<Record<string, unknown>> = { ...form.settings, subject: form.subject };
-  const others = Object.fromEntries(Object.entries(form.settings).filter(([name]) => !TEXTS.some(([text]) => text === name)));
+  const others = Object.fromEntries(
+    Object.entries(form.settings).filter(([name]) => !TEXTS.some(([text]) => text === name)),
+  );
   const [name, setName] = useState(form.name);
   const [to, setTo] = useState(form.to.join(', '));
-  const [texts, setTexts] = useState<Readonly<Record<string, string>>>(Object.fromEntries(TEXTS.map(([key]) => [key, textOf(known[key])])));
+  const [texts, setTexts] = useState<Readonly<Record<string, string>>>(
+    Object.fromEntries(TEXTS.map(([key]) => [key, textOf(known[key])])),
+  );
   const [json, setJson] = useState(Object.keys(others).length === 0 ? '' : JSON.stringify(others, null, 2));
   const [error, setError] = useState<ApiError>();
   const parsed = parseSettings(json);
@@ -316,8 +365,16 @@ function EditForm({ form, reload }: SettingsProps): ComponentChildren {
     const written = Object.fromEntries(Object.entries(texts).map(([key, text]) => [key, text === '' ? null : text]));
     const { id } = form;
     try {
-      if (isInstant) await call<typeof instantForms.change>('PATCH /instant/forms/:id', { params: { id }, body: { name, email: recipients.join() } });
-      else await call<typeof forms.change>('PATCH /forms/*id', { params: { id }, body: { name, to: recipients, ...written, ...removed, ...parsed } });
+      if (isInstant)
+        await call<typeof instantForms.change>('PATCH /instant/forms/:id', {
+          params: { id },
+          body: { name, email: recipients.join() },
+        });
+      else
+        await call<typeof forms.change>('PATCH /forms/*id', {
+          params: { id },
+          body: { name, to: recipients, ...written, ...removed, ...parsed },
+        });
       setError(undefined);
       reload();
     } catch (failure) {

@@ -95,7 +95,10 @@ function permissionsText({ permissions }: Pick<Key, 'permissions'>): string {
   return permissions.join(', ');
 }
 
-function statusOf({ revoked_at: revoked, expires_at: expires }: Pick<Key, 'revoked_at' | 'expires_at'>): 'active' | 'revoked' | 'expired' {
+function statusOf({
+  revoked_at: revoked,
+  expires_at: expires,
+}: Pick<Key, 'revoked_at' | 'expires_at'>): 'active' | 'revoked' | 'expired' {
   if (revoked !== null) return 'revoked';
   return expires !== null && new Date(expires) <= new Date() ? 'expired' : 'active';
 }
@@ -110,7 +113,15 @@ interface Draft {
   readonly expires: string;
 }
 
-const EMPTY: Draft = { name: '', environment: 'live', permissions: [], networks: '', domains: '', hourly: '', expires: '' };
+const EMPTY: Draft = {
+  name: '',
+  environment: 'live',
+  permissions: [],
+  networks: '',
+  domains: '',
+  hourly: '',
+  expires: '',
+};
 
 function NewKey({ done }: { readonly done: () => void }): ComponentChildren {
   const [draft, setDraft] = useState(EMPTY);
@@ -149,7 +160,13 @@ function NewKey({ done }: { readonly done: () => void }): ComponentChildren {
   </section>`;
 }
 
-function Permissions({ draft, set }: { readonly draft: Draft; readonly set: (values: Partial<Draft>) => void }): ComponentChildren {
+function Permissions({
+  draft,
+  set,
+}: {
+  readonly draft: Draft;
+  readonly set: (values: Partial<Draft>) => void;
+}): ComponentChildren {
   // A key holds at most what its maker holds.
   const mine = NAMES.filter((name) => can(name));
   function choose(permissions: readonly Permission[]): void {
@@ -205,7 +222,13 @@ export function KeyPage({ params: { id = '' } }: PageProps): ComponentChildren {
   <//>`;
 }
 
-function OneKey({ of, reload }: { readonly of: AnswerOf<typeof keys.show>; readonly reload: () => void }): ComponentChildren {
+function OneKey({
+  of,
+  reload,
+}: {
+  readonly of: AnswerOf<typeof keys.show>;
+  readonly reload: () => void;
+}): ComponentChildren {
   const { id, name, permissions, active_children: children, created_by: maker } = of;
   const status = statusOf(of);
   async function revoke(withChildren: boolean): Promise<void> {

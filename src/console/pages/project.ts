@@ -35,7 +35,8 @@ export function Projects(): ComponentChildren {
     <${Ready} of=${loaded}>
       ${() =>
         list.items.length === 0
-          ? !isNew && html`<${Empty} title="No projects yet"><p>A project holds domains, forms and templates in one YAML file, here or in a repository.</p><p>${add}</p><//>`
+          ? !isNew &&
+            html`<${Empty} title="No projects yet"><p>A project holds domains, forms and templates in one YAML file, here or in a repository.</p><p>${add}</p><//>`
           : html`<ul class="list">
               ${list.items.map(
                 (project) => html`<li key=${project.id}>
@@ -82,9 +83,13 @@ function NewProject(): ComponentChildren {
 export function ProjectPage({ params: { slug = '' } }: PageProps): ComponentChildren {
   const { query } = usePlace();
   const tab = query['tab'] === 'revisions' ? 'revisions' : 'configuration';
-  const project = useLoaded(slug, (signal) => call<typeof projects.show>('GET /projects/:slug', { params: { slug }, signal }));
+  const project = useLoaded(slug, (signal) =>
+    call<typeof projects.show>('GET /projects/:slug', { params: { slug }, signal }),
+  );
   return html`<${Ready} of=${project} lines=${8}>
-    ${(shown: Project) => html`<${Page} title=${shown.name} aside=${shown.slug} above=${{ href: href('/projects'), name: 'Projects' }} actions=${shown.managed_by === null && can('projects.write') && html`<${Action} kind="quiet" run=${() => remove(shown)}>Delete<//>`}>
+    ${(
+      shown: Project,
+    ) => html`<${Page} title=${shown.name} aside=${shown.slug} above=${{ href: href('/projects'), name: 'Projects' }} actions=${shown.managed_by === null && can('projects.write') && html`<${Action} kind="quiet" run=${() => remove(shown)}>Delete<//>`}>
       ${shown.managed_by !== null && html`<div class="note"><p>The file <code>${shown.managed_by.file}</code> on ${shown.managed_by.machine} manages this project. Here you can look at it and try changes; push them from there.</p></div>`}
       <${Tabs} label="Views of the project" tabs=${TABS} chosen=${tab} choose=${(name: string) => setQuery({ tab: name === 'configuration' ? undefined : name })}>
         ${tab === 'revisions' ? html`<${Revisions} project=${shown} reload=${project.reload} />` : html`<${Configuration} project=${shown} reload=${project.reload} />`}
@@ -101,7 +106,10 @@ const TABS = [
 async function remove({ slug, name }: Project): Promise<void> {
   const text = html`<p>Its domains and forms stop working at once. Submissions are kept, and queued mail is still sent.</p>`;
   if (!(await confirm({ title: `Delete ${name}?`, text, action: 'Delete project', type: slug }))) return;
-  const done = await doing(() => call<typeof projects.remove>('DELETE /projects/:slug', { params: { slug } }), `The project ${name} is deleted.`);
+  const done = await doing(
+    () => call<typeof projects.remove>('DELETE /projects/:slug', { params: { slug } }),
+    `The project ${name} is deleted.`,
+  );
   if (done) go('/projects');
 }
 
@@ -112,7 +120,9 @@ interface OfProject {
 
 function Configuration({ project, reload }: OfProject): ComponentChildren {
   const { slug, revision } = project;
-  const config = useLoaded(`${slug} ${revision}`, (signal) => call<typeof projects.config>('GET /projects/:slug/config', { params: { slug }, signal }));
+  const config = useLoaded(`${slug} ${revision}`, (signal) =>
+    call<typeof projects.config>('GET /projects/:slug/config', { params: { slug }, signal }),
+  );
   return html`<${Ready} of=${config} lines=${10}>
     ${(shown: Config) => html`<${Workbench} key=${shown.revision} project=${project} config=${shown} reload=${reload} />`}
   <//>`;
@@ -156,9 +166,12 @@ function Workbench({ project, config, reload }: WorkbenchProps): ComponentChildr
     edit(file === MAIN ? { ...draft, config: text } : { ...draft, files: { ...draft.files, [file]: text } });
   }
   async function push(): Promise<void> {
-    const body = { ...draft, base_revision: config.revision };
-    const pushed = () => call<typeof projects.push>('PUT /projects/:slug/config', { params: { slug }, body });
-    if (!(await doing(pushed, `${project.name} is deployed.`))) return;
+    const parts = { params: { slug }, body: { ...draft, base_revision: config.revision } };
+    const isDone = await doing(
+      () => call<typeof projects.push>('PUT /projects/:slug/config', parts),
+      `${project.name} is deployed.`,
+    );
+    if (!isDone) return;
     sessionStorage.removeItem(key);
     reload();
   }
@@ -192,7 +205,8 @@ function marksIn(file: string, marks: readonly Mark[]): Mark[] {
   if (file === MAIN) return [...marks];
   return marks.flatMap((mark) => {
     if (!mark.message.startsWith(`${file}:`)) return [];
-    const [, line = '1', column = '1', message = ''] = /^(\d+):(\d+): (.*)$/.exec(mark.message.slice(file.length + 1)) ?? [];
+    const [, line = '1', column = '1', message = ''] =
+      /^(\d+):(\d+): (.*)$/.exec(mark.message.slice(file.length + 1)) ?? [];
     return [{ path: '', line: Number(line), column: Number(column), message }];
   });
 }
@@ -222,7 +236,12 @@ function usePlan(slug: string, draft: Draft): PlanState {
         (error: unknown) => {
           if (ended.signal.aborted) return;
           if (!(error instanceof ApiError)) throw error;
-          const marks = error.details.map(({ line = 1, column = 1, path, message }) => ({ line, column, path, message }));
+          const marks = error.details.map(({ line = 1, column = 1, path, message }) => ({
+            line,
+            column,
+            path,
+            message,
+          }));
           setState(marks.length > 0 ? { kind: 'invalid', marks } : { kind: 'failed', error });
         },
       );
@@ -252,7 +271,9 @@ function Plan({ of }: { readonly of: PlanState }): ComponentChildren {
     case 'checking':
       return html`<p class="soft">Checking …</p>`;
     case 'failed':
-      return of.error.status === 409 ? html`<p class="soft">${of.error.message}</p>` : html`<${Failed} error=${of.error} />`;
+      return of.error.status === 409
+        ? html`<p class="soft">${of.error.message}</p>`
+        : html`<${Failed} error=${of.error} />`;
     case 'invalid':
       return html`<p class="soft">The plan is shown once the configuration is valid.</p>`;
     case 'ready':
@@ -279,7 +300,10 @@ function Changes({ of, nothing }: { readonly of: readonly Change[]; readonly not
 
 function signed(sign: string, value: unknown): string {
   const text = typeof value === 'string' ? value : JSON.stringify(value, null, 2);
-  return text.split('\n').map((line) => `${sign} ${line}`).join('\n');
+  return text
+    .split('\n')
+    .map((line) => `${sign} ${line}`)
+    .join('\n');
 }
 
 interface FormPreviewProps {
@@ -290,11 +314,16 @@ interface FormPreviewProps {
 }
 
 function FormPreview({ slug, draft, isChanged, chosen }: FormPreviewProps): ComponentChildren {
-  const known = useLoaded(slug, async (signal) => (await call<typeof forms.list>('GET /forms', { query: { limit: 200 }, signal })).forms);
+  const known = useLoaded(
+    slug,
+    async (signal) => (await call<typeof forms.list>('GET /forms', { query: { limit: 200 }, signal })).forms,
+  );
   return html`<${Ready} of=${known}>
     ${(all: readonly Form[]) => {
       // Those of this configuration: each stands under its domain or its collection.
-      const ids = all.filter(({ id, source }) => source !== 'api' && draft.config.includes(id.split('/').at(-2) ?? id)).map(({ id }) => id);
+      const ids = all
+        .filter(({ id, source }) => source !== 'api' && draft.config.includes(id.split('/').at(-2) ?? id))
+        .map(({ id }) => id);
       const form = ids.includes(chosen) ? chosen : ids[0];
       if (form === undefined) return html`<p class="soft">Push a form first: its mail and pages are shown here.</p>`;
       return html`<div class="filters"><${Select} label="Form" value=${form} change=${(id: string) => setQuery({ form: id }, { replace: true })} options=${ids.map((id) => [id, id] as const)} /></div>
@@ -308,7 +337,11 @@ function Revisions({ project, reload }: OfProject): ComponentChildren {
   const { query } = usePlace();
   const open = query['revision'];
   const list = useListing(`${slug} ${project.revision}`, async (cursor, signal) => {
-    const page = await call<typeof projects.revisions>('GET /projects/:slug/revisions', { params: { slug }, query: { cursor }, signal });
+    const page = await call<typeof projects.revisions>('GET /projects/:slug/revisions', {
+      params: { slug },
+      query: { cursor },
+      signal,
+    });
     return { items: page.revisions, count: page.count, next: page.next_cursor };
   });
   const loaded = { ...list, data: list.count === undefined ? undefined : true };
@@ -342,13 +375,27 @@ interface OneRevisionProps extends OfProject {
 function OneRevision({ project, revision, reload }: OneRevisionProps): ComponentChildren {
   const { slug, name } = project;
   const params = { slug, revision: revision.id };
-  const changes = useLoaded(revision.id, (signal) => call<typeof projects.changes>('GET /projects/:slug/revisions/:revision/changes', { params, signal }));
-  const config = useLoaded(revision.id, (signal) => call<typeof projects.config>('GET /projects/:slug/config', { params: { slug }, query: { revision: revision.id }, signal }));
+  const changes = useLoaded(revision.id, (signal) =>
+    call<typeof projects.changes>('GET /projects/:slug/revisions/:revision/changes', { params, signal }),
+  );
+  const config = useLoaded(revision.id, (signal) =>
+    call<typeof projects.config>('GET /projects/:slug/config', {
+      params: { slug },
+      query: { revision: revision.id },
+      signal,
+    }),
+  );
   async function restore(): Promise<void> {
     const text = html`<p>The configuration of <strong>${name}</strong> becomes that of <${Time} at=${revision.created_at} /> at once. You can come back to the present one in the same way.</p>`;
     if (!(await confirm({ title: 'Restore this revision?', text, action: 'Restore revision' }))) return;
     const body = { revision: revision.id, base_revision: project.revision };
-    if (await doing(() => call<typeof projects.rollback>('POST /projects/:slug/rollback', { params: { slug }, body }), 'The revision is deployed.')) reload();
+    if (
+      await doing(
+        () => call<typeof projects.rollback>('POST /projects/:slug/rollback', { params: { slug }, body }),
+        'The revision is deployed.',
+      )
+    )
+      reload();
   }
   return html`<div class="details">
     ${

@@ -45,12 +45,18 @@ function Entry({ of, reload }: { readonly of: Suppression; readonly reload: () =
   const [text, tone] = REASONS[reason];
   const target = { address, ...(form !== null && { form }) };
   async function restore(): Promise<void> {
-    await doing(() => call<typeof suppressions.create>('POST /suppressions', { body: { ...target, reason } }), `${address} is suppressed again.`);
+    await doing(
+      () => call<typeof suppressions.create>('POST /suppressions', { body: { ...target, reason } }),
+      `${address} is suppressed again.`,
+    );
     reload();
   }
   async function remove(): Promise<void> {
     try {
-      await call<typeof suppressions.remove>('DELETE /suppressions/:address', { params: { address }, query: { form: form ?? undefined } });
+      await call<typeof suppressions.remove>('DELETE /suppressions/:address', {
+        params: { address },
+        query: { form: form ?? undefined },
+      });
       say(`${address} gets mail again.`, { undo: () => void restore() });
     } catch (error) {
       if (!(error instanceof ApiError)) throw error;

@@ -2,7 +2,20 @@
 import type { webhooks } from '../../contract/webhooks.ts';
 import type { AnswerOf } from '../../contract/route.ts';
 import { ApiError, call } from '../api.ts';
-import { Action, Badge, Code, Copy, Empty, More, number, Page, Ready, State, Time, spanOf } from '../components/basics.ts';
+import {
+  Action,
+  Badge,
+  Code,
+  Copy,
+  Empty,
+  More,
+  number,
+  Page,
+  Ready,
+  State,
+  Time,
+  spanOf,
+} from '../components/basics.ts';
 import { Check, Field, Select } from '../components/fields.ts';
 import { confirm, doing } from '../components/messages.ts';
 import { type Loaded, useListing, useLoaded } from '../data.ts';
@@ -129,7 +142,10 @@ function EventChoice({ chosen, choose }: EventChoiceProps): ComponentChildren {
 }
 
 /** Does it; answers undefined where it is refused, after showing why. */
-async function attempt<T>(work: () => Promise<T>, setFault: (fault: string | undefined) => void): Promise<T | undefined> {
+async function attempt<T>(
+  work: () => Promise<T>,
+  setFault: (fault: string | undefined) => void,
+): Promise<T | undefined> {
   try {
     const answer = await work();
     setFault(undefined);
@@ -149,7 +165,13 @@ export function WebhookPage({ params: { id = '' } }: PageProps): ComponentChildr
   <//>`;
 }
 
-function OneWebhook({ webhook, reload }: { readonly webhook: Webhook; readonly reload: () => void }): ComponentChildren {
+function OneWebhook({
+  webhook,
+  reload,
+}: {
+  readonly webhook: Webhook;
+  readonly reload: () => void;
+}): ComponentChildren {
   const { id, url, status, project } = webhook;
   const [round, setRound] = useState(0);
   const params = { id };
@@ -170,7 +192,8 @@ function OneWebhook({ webhook, reload }: { readonly webhook: Webhook; readonly r
   async function remove(): Promise<void> {
     const text = html`<p>Nothing more is posted to <code>${url}</code>. Its pending deliveries and the record of the past ones are deleted.</p>`;
     if (!(await confirm({ title: 'Delete this webhook?', text, action: 'Delete webhook' }))) return;
-    if (await doing(() => call<typeof webhooks.remove>('DELETE /webhooks/:id', { params }), 'The webhook is deleted.')) go('/webhooks');
+    if (await doing(() => call<typeof webhooks.remove>('DELETE /webhooks/:id', { params }), 'The webhook is deleted.'))
+      go('/webhooks');
   }
   const actions = html`
     <${Action} kind="quiet" run=${test}>Send test<//>
@@ -247,7 +270,8 @@ function Edit({ webhook, done }: { readonly webhook: Webhook; readonly done: () 
   const [fault, setFault] = useState<string>();
   async function save(): Promise<void> {
     const parts = { params: { id: webhook.id }, body: { url, description, events } };
-    if ((await attempt(() => call<typeof webhooks.change>('PATCH /webhooks/:id', parts), setFault)) !== undefined) done();
+    if ((await attempt(() => call<typeof webhooks.change>('PATCH /webhooks/:id', parts), setFault)) !== undefined)
+      done();
   }
   return html`<section class="card" aria-label="Settings">
     <h2>Settings</h2>
@@ -325,8 +349,12 @@ function DeliveryDetails({ webhook, id, reload }: DetailsProps): ComponentChildr
     call<typeof webhooks.delivery>('GET /webhooks/:id/deliveries/:delivery', { params, signal }),
   );
   async function replay(): Promise<void> {
-    const sent = () => call<typeof webhooks.replayDelivery>('POST /webhooks/:id/deliveries/:delivery/replay', { params, body: {} });
-    if (!(await doing(sent, 'The delivery is sent again.'))) return;
+    const parts = { params, body: {} };
+    const isSent = await doing(
+      () => call<typeof webhooks.replayDelivery>('POST /webhooks/:id/deliveries/:delivery/replay', parts),
+      'The delivery is sent again.',
+    );
+    if (!isSent) return;
     loaded.reload();
     reload();
   }
@@ -346,7 +374,11 @@ function DeliveryDetails({ webhook, id, reload }: DetailsProps): ComponentChildr
   </div>`;
 }
 
-function Attempt({ of: { number: count, started_at: at, duration_ms: ms, request, answer, error } }: { readonly of: Shown['posts'][number] }): ComponentChildren {
+function Attempt({
+  of: { number: count, started_at: at, duration_ms: ms, request, answer, error },
+}: {
+  readonly of: Shown['posts'][number];
+}): ComponentChildren {
   const isGood = answer !== null && answer.status >= 200 && answer.status < 300;
   return html`<section class="attempt" aria-label="Attempt ${count}">
     <p>
@@ -365,10 +397,18 @@ function Attempt({ of: { number: count, started_at: at, duration_ms: ms, request
   </section>`;
 }
 
-function Headers({ title, of }: { readonly title: string; readonly of: Readonly<Record<string, string>> }): ComponentChildren {
+function Headers({
+  title,
+  of,
+}: {
+  readonly title: string;
+  readonly of: Readonly<Record<string, string>>;
+}): ComponentChildren {
   return html`<div>
     <h3>${title}</h3>
-    <pre tabindex="0">${Object.entries(of).map(([name, value]) => `${name}: ${value}\n`).join('')}</pre>
+    <pre tabindex="0">${Object.entries(of)
+      .map(([name, value]) => `${name}: ${value}\n`)
+      .join('')}</pre>
   </div>`;
 }
 
@@ -399,6 +439,16 @@ function pretty(text: string): string {
 }
 
 /** A list as what `Ready` shows. */
-function asLoaded(list: { readonly count: number | undefined; readonly error: ApiError | undefined; readonly isLoading: boolean; readonly reload: () => void }): Loaded<true> {
-  return { data: list.count === undefined ? undefined : true, error: list.error, isLoading: list.isLoading, reload: list.reload };
+function asLoaded(list: {
+  readonly count: number | undefined;
+  readonly error: ApiError | undefined;
+  readonly isLoading: boolean;
+  readonly reload: () => void;
+}): Loaded<true> {
+  return {
+    data: list.count === undefined ? undefined : true,
+    error: list.error,
+    isLoading: list.isLoading,
+    reload: list.reload,
+  };
 }
