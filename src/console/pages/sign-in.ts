@@ -38,7 +38,7 @@ export function SignIn(): ComponentChildren {
     } catch (failure) {
       if (!(failure instanceof ApiError)) throw failure;
       setError(failure);
-      // A wrong code can be mended; what it was shown with is worth nothing where that is refused.
+      // A wrong code can be corrected; what it was shown with is worth nothing where that is refused.
       if (failure.code !== 'AUTH_INVALID_CODE' && failure.status !== 429 && failure.status !== 0) again();
     }
   }
