@@ -48,6 +48,8 @@ export interface Parts<R extends Route> {
   readonly query?: Values;
   readonly body?: unknown;
   readonly signal?: AbortSignal | undefined;
+  /** Goes on although the page is left. */
+  readonly keepalive?: boolean;
 }
 
 const headers = new Map<string, string>();
@@ -87,6 +89,11 @@ export async function callText<R extends Route>(address: Address<R>, parts: Part
   return (await send(address, parts)).text();
 }
 
+/** The same for a file, as the visitor sent it. */
+export async function callBlob<R extends Route>(address: Address<R>, parts: Parts<R> = {}): Promise<Blob> {
+  return (await send(address, parts)).blob();
+}
+
 /** The address of a route, for links and images: they are read with the session's cookie. */
 export function urlOf<R extends Route>(address: Address<R>, { params, query }: Parts<R> = {}): string {
   const values = new Map(Object.entries<string>(params ?? {}));
@@ -121,7 +128,8 @@ export interface Exchanged {
 async function send<R extends Route>(address: Address<R>, parts: Parts<R>): Promise<Response> {
   const [method = 'GET'] = address.split(' ');
   const body = parts.body === undefined ? undefined : JSON.stringify(parts.body);
-  const response = await ask(urlOf(address, parts), { method, body, signal: parts.signal });
+  const { signal, keepalive = false } = parts;
+  const response = await ask(urlOf(address, parts), { method, body, signal, keepalive });
   if (response.ok) return response;
   const error = await refusalOf(response);
   // Other codes of 401 are about a code or a link that was entered.
@@ -134,15 +142,17 @@ interface Asked {
   /** JSON. */
   readonly body: string | undefined;
   readonly signal?: AbortSignal | undefined;
+  readonly keepalive?: boolean;
 }
 
-async function ask(url: string, { method, body, signal }: Asked): Promise<Response> {
+async function ask(url: string, { method, body, signal, keepalive = false }: Asked): Promise<Response> {
   const own: Readonly<Record<string, string>> = body === undefined ? {} : { 'Content-Type': 'application/json' };
   const init: RequestInit = {
     method,
     headers: { ...Object.fromEntries(headers), ...own },
     credentials: 'same-origin',
     cache: 'no-store',
+    keepalive,
   };
   if (signal !== undefined) init.signal = signal;
   if (body !== undefined) init.body = body;

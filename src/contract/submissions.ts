@@ -47,6 +47,22 @@ const submission = z.object({
     .describe('Its notifications by recipient; while a `recipient_status` is pending, its mail waits.'),
 });
 
+const shownSubmission = submission.extend({
+  attempts: z
+    .array(
+      z.object({
+        message: z.string(),
+        recipient: z.string(),
+        at: time,
+        host: z.string().nullable().describe('The MX host.'),
+        tls: z.string().nullable().describe('TLS version; null for clear text.'),
+        outcome: z.string(),
+        reply: z.string().describe('The reply of the other server, or our own reason.'),
+      }),
+    )
+    .describe('To deliver its mail, the newest 100, oldest first.'),
+});
+
 const conditions = {
   status: z.enum(['accepted', 'spam', 'pending']).optional().describe('Only those with this status.'),
   q: z.string().min(1).max(200).optional().describe('Only those with this text in a name or value of their fields.'),
@@ -138,7 +154,11 @@ export const submissions = {
     query: z.strictObject({ ...listing('sub'), ...conditions }),
     answer: longPage({ submissions: z.array(submission) }),
   }),
-  show: route('GET /submissions/:id', { ...READ, summary: 'Shows a submission.', answer: submission }),
+  show: route('GET /submissions/:id', {
+    ...READ,
+    summary: 'Shows a submission, with each attempt to deliver its mail.',
+    answer: shownSubmission,
+  }),
   file: route('GET /submissions/:id/files/:file', {
     ...READ,
     summary: 'Downloads a file of a submission as plain bytes, because a stranger sent it.',

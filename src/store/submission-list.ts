@@ -8,7 +8,7 @@ import { accountOf, firstId } from '../lib/ids.ts';
 import { listed, listerAmong, reader } from './statement.ts';
 import type { Store } from './store.ts';
 import type { Section } from './submissions.ts';
-import type { DeliveryRow, FileRow, MessageRow, SubmissionRow } from './tables.ts';
+import type { AttemptRow, DeliveryRow, FileRow, MessageRow, SubmissionRow } from './tables.ts';
 
 export interface SubmissionFilter {
   readonly tenant: string;
@@ -334,4 +334,17 @@ export const deliveriesOfSubmission = reader(
       deliveries.last_reply
     from messages join deliveries on deliveries.message = messages.id
     where messages.submission = ${submission} order by deliveries.id`,
+);
+
+type SubmissionAttempt = Pick<DeliveryRow, 'message' | 'recipient'> &
+  Pick<AttemptRow, 'at' | 'host' | 'tls' | 'outcome' | 'reply'>;
+
+/** The newest attempts to deliver the mail that tells of a submission, newest first. */
+export const attemptsOfSubmission = reader(
+  (submission: string, limit: number) => sql<SubmissionAttempt>`
+    select deliveries.message, deliveries.recipient, attempts.at, attempts.host, attempts.tls, attempts.outcome,
+      attempts.reply
+    from messages join deliveries on deliveries.message = messages.id
+      join attempts on attempts.delivery = deliveries.id
+    where messages.submission = ${submission} order by attempts.at desc, attempts.number desc limit ${limit}`,
 );

@@ -24,6 +24,12 @@ export const PAGES: readonly PageEntry[] = [
   { pattern: '/sign-in', load: async () => (await import('./sign-in.ts')).SignIn },
   { pattern: '/account', load: async () => (await import('./account.ts')).Account },
   {
+    pattern: '/submissions',
+    load: async () => (await import('./submissions.ts')).Submissions,
+    menu: { name: 'Submissions', group: 'Forms', permission: 'forms.read' },
+  },
+  { pattern: '/submissions/:id', load: async () => (await import('./submissions.ts')).Submissions },
+  {
     pattern: '/forms',
     load: async () => (await import('./forms.ts')).Forms,
     menu: { name: 'Forms', group: 'Forms', permission: 'forms.read' },

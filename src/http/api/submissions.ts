@@ -7,6 +7,7 @@ import { markAsSpam, type Resent, type Decision, releaseSubmission, resendSubmis
 import { chunksOfFile, filesOf, findSubmission, noteRead, removeSubmission } from '../../store/submissions.ts';
 import { type Store, writeIfMet } from '../../store/store.ts';
 import {
+  attemptsOfSubmission,
   countInbox,
   countSubmissions,
   listSubmissions,
@@ -158,7 +159,10 @@ export function submissionsRoutes(services: Services): Route[] {
       list({ tenant: principal.tenant.id, form: { kind: 'instant' }, status, text, from, until }, page),
     async show({ principal, params: { id } }) {
       const row = await find(principal, id);
-      return 'kind' in row ? row : show(id);
+      if ('kind' in row) return row;
+      const [submission] = await shownSubmissions(store, [row]);
+      if (submission === undefined) return refuse('NOT_FOUND');
+      return json({ ...submission, attempts: (await attemptsOfSubmission(store, id, MAX_ATTEMPTS)).reverse() });
     },
     async file({ principal, params: { id, file: wanted } }) {
       const row = await find(principal, id);
@@ -192,6 +196,8 @@ function wantedForms(principal: Principal, domain?: string): SubmissionFilter['i
     return isThere && mayTouchForm(principal, form, of);
   };
 }
+
+const MAX_ATTEMPTS = 100;
 
 const ON_ITS_WAY = 'Mail about it is on its way. Try again later, or mark it as spam, which cancels what still waits.';
 

@@ -130,6 +130,7 @@ describe('GET /submissions/{id}', () => {
           recipient_status: 'confirmed',
         },
       ],
+      attempts: [],
     });
   });
 
