@@ -94,8 +94,18 @@ export async function callBlob<R extends Route>(address: Address<R>, parts: Part
   return (await send(address, parts)).blob();
 }
 
-/** The address of a route, for links and images: they are read with the session's cookie. */
-export function urlOf<R extends Route>(address: Address<R>, { params, query }: Parts<R> = {}): string {
+/** The address of a route, for links and images: they are read with the session's cookie, and have no headers. */
+export function urlOf<R extends Route>(address: Address<R>, parts: Parts<R> = {}): string {
+  return withView(targetOf(address, parts));
+}
+
+/** The address for the account and the environment that are looked at. */
+export function withView(url: string): string {
+  const view = searchOf(Object.fromEntries([...headers].map(([name, value]) => [name.toLowerCase(), value])));
+  return view === '' ? url : `${url}${url.includes('?') ? '&' : '?'}${view}`;
+}
+
+function targetOf<R extends Route>(address: Address<R>, { params, query }: Parts<R>): string {
   const values = new Map(Object.entries<string>(params ?? {}));
   const [, path = ''] = address.split(' ');
   const filled = path.replaceAll(/[:*](\w+)/g, (_, name: string) => encodeURIComponent(values.get(name) ?? ''));
@@ -129,7 +139,7 @@ async function send<R extends Route>(address: Address<R>, parts: Parts<R>): Prom
   const [method = 'GET'] = address.split(' ');
   const body = parts.body === undefined ? undefined : JSON.stringify(parts.body);
   const { signal, keepalive = false } = parts;
-  const response = await ask(urlOf(address, parts), { method, body, signal, keepalive });
+  const response = await ask(targetOf(address, parts), { method, body, signal, keepalive });
   if (response.ok) return response;
   const error = await refusalOf(response);
   // Other codes of 401 are about a code or a link that was entered.

@@ -1,4 +1,5 @@
 /** Live changes: one event stream for the whole console, opened when somebody first listens (`GET /events/stream`). */
+import { withView } from './api.ts';
 
 interface Listener {
   readonly types: readonly string[];
@@ -31,7 +32,7 @@ export function restartStream(): void {
 
 function open(): void {
   if (source !== undefined) return;
-  source = new EventSource('/api/events/stream');
+  source = new EventSource(withView('/api/events/stream'));
   source.addEventListener('message', (event) => note(typeOf(event.data)));
 }
 

@@ -22,7 +22,7 @@ type CookieKind = keyof typeof SECURE_NAMES;
 
 const LOOPBACK = ['127.0.0.0/8', '::1/128'];
 
-type Requested = Pick<Exchange, 'request' | 'method' | 'local' | 'ip' | 'snapshot'>;
+type Requested = Pick<Exchange, 'request' | 'method' | 'query' | 'local' | 'ip' | 'snapshot'>;
 
 /** Whether the client named the machine itself as the host, and is on it or told to name it so. */
 export function isOnLoopback({ request, local, ip, snapshot }: Requested): boolean {
@@ -87,6 +87,19 @@ export function sessionCookie(origin: string, token: string): Record<string, str
   return setCookie(origin, { kind: 'session', value: token, seconds: Math.floor(MAX_SESSION_MS / 1000) });
 }
 
+const TENANT = 'x-postern-tenant';
+const ENVIRONMENT = 'x-postern-environment';
+
+/** Parameters of the query that name what headers name elsewhere: links, images and event streams have no headers of ours. */
+export const VIEW_PARAMETERS: ReadonlySet<string> = new Set([TENANT, ENVIRONMENT]);
+
+/** Which account or environment a request in a session is for, if it names one. */
+function viewed({ request, method, query }: Requested, name: string): string | undefined {
+  const named = header(request, name);
+  if (named !== undefined || method !== 'GET') return named;
+  return new URLSearchParams(query).get(name) ?? undefined;
+}
+
 /** A session, with what the request names. */
 export interface RequestSession extends SignedIn {
   /** The account that the operator acts for. */
@@ -113,7 +126,7 @@ export async function sessionOf(
   if (found === undefined) return undefined;
   const acting = await actingPrincipal(found, requested, authenticator);
   if ('kind' in acting) return acting;
-  const environment = header(requested.request, 'x-postern-environment') ?? acting.environment;
+  const environment = viewed(requested, ENVIRONMENT) ?? acting.environment;
   if (environment !== 'live' && environment !== 'test') {
     return refuse('AUTH_FORBIDDEN', { message: 'X-Postern-Environment must be live or test.' });
   }
@@ -137,10 +150,10 @@ export async function sessionPrincipal(
 /** The operator's session may act for any account, which `X-Postern-Tenant` names. */
 async function actingPrincipal(
   { account, isOperator, principal }: SignedIn,
-  { request }: Requested,
+  requested: Requested,
   authenticator: Pick<Authenticator, 'operator'>,
 ): Promise<Principal | Refusal> {
-  const wanted = header(request, 'x-postern-tenant');
+  const wanted = viewed(requested, TENANT);
   if (wanted === undefined || wanted === account.id) return principal;
   if (!isOperator) return refuse('AUTH_FORBIDDEN', { message: 'Only the operator may act for another account.' });
   const acting = await authenticator.operator(wanted);

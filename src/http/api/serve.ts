@@ -26,7 +26,7 @@ import {
 import { principalOf, refuseMissingKey, type Exchange, refuseOver, answerOnce, type Stored } from '../context.ts';
 import { collect, discardRest, isJson, malformed, parametersOf, refuseBody, textOf } from '../entries.ts';
 import { parseJsonValue } from '../json-entries.ts';
-import { sessionPrincipal } from '../session-cookie.ts';
+import { sessionPrincipal, VIEW_PARAMETERS } from '../session-cookie.ts';
 import { invalid, type Route } from './route.ts';
 
 export interface ServeParts {
@@ -93,7 +93,7 @@ export function createServe(parts: ServeParts, routes: readonly Route[]) {
   async function settle(asked: Asked, text: string, stored: Stored): Promise<Answer | Refusal> {
     const { route, exchange, params, principal } = asked;
     if (holdsNul(params)) return refuse('NOT_FOUND');
-    const query = route.query === undefined ? { ok: undefined } : parseQuery(route.query, exchange);
+    const query = route.query === undefined ? { ok: undefined } : parseQuery(route.query, exchange, principal);
     if ('kind' in query) return query;
     const body = route.body === undefined ? { ok: undefined } : parseBody(route.body, text);
     if ('kind' in body) return body;
@@ -204,14 +204,24 @@ function parse(schema: z.ZodType, value: unknown): { readonly ok: unknown } | Re
   return result.success ? { ok: result.data } : invalid(result.error, schema);
 }
 
-function parseQuery(schema: z.ZodType, exchange: Exchange): { readonly ok: unknown } | Refusal {
-  const query = queryOf(exchange);
+function parseQuery(
+  schema: z.ZodType,
+  { query: text }: Exchange,
+  principal: Principal | undefined,
+): { readonly ok: unknown } | Refusal {
+  const all = queryOf(text);
+  const query = principal?.session === undefined ? all : withoutView(all);
   return holdsNul(query) ? malformed('The query must not hold U+0000.') : parse(schema, query);
 }
 
+/** What a session is asked for was read before. */
+function withoutView(query: Record<string, unknown>): Record<string, unknown> {
+  return Object.fromEntries(Object.entries(query).filter(([name]) => !VIEW_PARAMETERS.has(name)));
+}
+
 /** Parameters of the query; one that is repeated is a list. */
-function queryOf({ query }: Exchange): Record<string, unknown> {
-  const parameters = new URLSearchParams(query);
+function queryOf(text: string): Record<string, unknown> {
+  const parameters = new URLSearchParams(text);
   return Object.fromEntries(
     [...new Set(parameters.keys())].map((name) => {
       const values = parameters.getAll(name);

@@ -617,6 +617,14 @@ describe('with the operator’s link', () => {
     await signIn({ token: await operatorLink(http) });
     const both = { ...view, 'X-Postern-Tenant': anna.tenant };
     expect((await browser.request('/forms', { headers: both })).json()['count']).toBe(1);
+    // Links and images have no headers: a GET in a session may name the same in its query.
+    const query = `x-postern-environment=test&x-postern-tenant=${anna.tenant}`;
+    expect((await browser.request(`/forms?limit=5&${query}`)).json()['count']).toBe(1);
+    const posted = await browser.request(`/forms?${query}`, { body: { name: 'Own', to: 'ops@example.net' } });
+    expect(posted.status).toBe(200);
+    expect((await browser.request(`/forms?limit=5&${query}`)).json()['count']).toBe(1);
+    const withKey = await http.request(`/forms?x-postern-environment=test`, { headers: anna.headers });
+    expect(outcome(withKey)).toEqual([400, 'VALIDATION_FAILED']);
   });
 });
 
