@@ -21,6 +21,7 @@ export interface PageEntry {
 }
 
 export const PAGES: readonly PageEntry[] = [
+  { pattern: '/', load: async () => (await import('./overview.ts')).Overview },
   { pattern: '/sign-in', load: async () => (await import('./sign-in.ts')).SignIn },
   { pattern: '/account', load: async () => (await import('./account.ts')).Account },
   {
