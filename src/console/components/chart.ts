@@ -17,26 +17,43 @@ interface ChartProps {
   readonly label: string;
   /** The starts of the buckets, ISO 8601. */
   readonly at: readonly string[];
-  readonly interval: 'hour' | 'day' | 'month';
+  readonly interval: 'second' | 'hour' | 'day' | 'month';
   readonly series: readonly Series[];
   /** Called with the span that was drawn, ms. */
   readonly zoom?: ((from: number, to: number) => void) | undefined;
   readonly height?: number;
+  /** What stands beside the name of a line while nothing is pointed at: the sum, or its last value. */
+  readonly total?: 'sum' | 'last';
 }
 
 const DASHES: readonly (readonly number[])[] = [[], [6, 3], [2, 3], [10, 3, 2, 3]];
 const FULL = {
+  second: { timeStyle: 'medium' },
   hour: { dateStyle: 'medium', timeStyle: 'short' },
   day: { dateStyle: 'medium' },
   month: { month: 'long', year: 'numeric' },
 } as const;
 
-/** Days and months are those of UTC, hours are local. */
-function timeFormat(interval: ChartProps['interval']): Intl.DateTimeFormat {
-  return new Intl.DateTimeFormat(undefined, { ...FULL[interval], ...(interval === 'hour' ? {} : { timeZone: 'UTC' }) });
+function isLocal(interval: ChartProps['interval']): boolean {
+  return interval === 'second' || interval === 'hour';
 }
 
-export function Chart({ label, at, interval, series, zoom, height = 220 }: ChartProps): ComponentChildren {
+const HEADINGS = { second: 'Time', hour: 'Hour', day: 'Day (UTC)', month: 'Month (UTC)' } as const;
+
+/** Days and months are those of UTC, hours are local. */
+function timeFormat(interval: ChartProps['interval']): Intl.DateTimeFormat {
+  return new Intl.DateTimeFormat(undefined, { ...FULL[interval], ...(isLocal(interval) ? {} : { timeZone: 'UTC' }) });
+}
+
+export function Chart({
+  label,
+  at,
+  interval,
+  series,
+  zoom,
+  height = 220,
+  total = 'sum',
+}: ChartProps): ComponentChildren {
   const place = useRef<HTMLDivElement>(null);
   const [pointed, setPointed] = useState<number>();
   const isDark = useDark();
@@ -64,16 +81,16 @@ export function Chart({ label, at, interval, series, zoom, height = 220 }: Chart
     <ul class="legend" aria-hidden="true">
       ${series.map(
         ({ name, tone, values }, i) =>
-          html`<li key=${name} class=${tone}><svg viewBox="0 0 20 4" width="20" height="4"><line x1="0" y1="2" x2="20" y2="2" stroke="currentColor" stroke-width="2.5" stroke-dasharray=${(DASHES[i % DASHES.length] ?? []).join(' ')} /></svg>${name} <strong>${number(pointed === undefined ? values.reduce((sum, one) => sum + one, 0) : (values[pointed] ?? 0))}</strong></li>`,
+          html`<li key=${name} class=${tone}><svg viewBox="0 0 20 4" width="20" height="4"><line x1="0" y1="2" x2="20" y2="2" stroke="currentColor" stroke-width="2.5" stroke-dasharray=${(DASHES[i % DASHES.length] ?? []).join(' ')} /></svg>${name} <strong>${number(shownOf(values, pointed, total))}</strong></li>`,
       )}
       <li class="when">${start === undefined ? '' : format.format(new Date(start))}</li>
     </ul>
-    <div class="plot" ref=${place} role="img" aria-label="${label}: ${series.map(({ name, values }) => `${number(values.reduce((sum, one) => sum + one, 0))} ${name.toLowerCase()}`).join(', ')}"></div>
+    <div class="plot" ref=${place} role="img" aria-label="${label}: ${series.map(({ name, values }) => `${number(shownOf(values, undefined, total))} ${name.toLowerCase()}`).join(', ')}"></div>
     <details>
       <summary>Show as a table</summary>
       <div class="scroll" tabindex="0" role="region" aria-label=${label}>
         <table>
-          <thead><tr><th scope="col">${interval === 'hour' ? 'Hour' : interval === 'day' ? 'Day (UTC)' : 'Month (UTC)'}</th>${series.map(({ name }) => html`<th scope="col" class="number" key=${name}>${name}</th>`)}</tr></thead>
+          <thead><tr><th scope="col">${HEADINGS[interval]}</th>${series.map(({ name }) => html`<th scope="col" class="number" key=${name}>${name}</th>`)}</tr></thead>
           <tbody>
             ${at
               .map(
@@ -86,6 +103,11 @@ export function Chart({ label, at, interval, series, zoom, height = 220 }: Chart
       </div>
     </details>
   </figure>`;
+}
+
+function shownOf(values: readonly number[], pointed: number | undefined, total: 'sum' | 'last'): number {
+  if (pointed !== undefined) return values[pointed] ?? 0;
+  return total === 'last' ? (values.at(-1) ?? 0) : values.reduce((sum, one) => sum + one, 0);
 }
 
 interface Hands {
@@ -145,7 +167,7 @@ function draw(
         },
       ],
     },
-    ...(interval === 'hour' ? {} : { tzDate: (seconds: number) => uPlot.tzDate(new Date(seconds * 1000), 'Etc/UTC') }),
+    ...(isLocal(interval) ? {} : { tzDate: (seconds: number) => uPlot.tzDate(new Date(seconds * 1000), 'Etc/UTC') }),
   };
   const data: uPlot.AlignedData = [
     at.map((time) => Date.parse(time) / 1000),
@@ -159,7 +181,7 @@ const DAY_S = 86_400;
 /** A time at the axis: as much of it as differs from tick to tick. */
 function tickText(seconds: number, step: number, interval: ChartProps['interval']): string {
   const date = new Date(seconds * 1000);
-  const zone = interval === 'hour' ? {} : { timeZone: 'UTC' };
+  const zone = isLocal(interval) ? {} : { timeZone: 'UTC' };
   if (step < DAY_S) return date.toLocaleTimeString(undefined, { hour: '2-digit', minute: '2-digit', ...zone });
   const parts: Intl.DateTimeFormatOptions =
     step < 28 * DAY_S ? { day: 'numeric', month: 'short' } : { month: 'short', year: '2-digit' };

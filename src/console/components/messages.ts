@@ -37,11 +37,11 @@ export function say(
   setTimeout(() => dismiss(message.id), SHOWN_MS);
 }
 
-/** Does something of the API, says what was done, and says why where it failed; answers whether it was done. */
-export async function doing(work: () => Promise<unknown>, done: string): Promise<boolean> {
+/** Does something of the API, says what was done (with Undo, where there is a way back), and says why where it failed; answers whether it was done. */
+export async function doing(work: () => Promise<unknown>, done: string, undo?: () => void): Promise<boolean> {
   try {
     await work();
-    say(done);
+    say(done, undo === undefined ? {} : { undo });
     return true;
   } catch (error) {
     if (!(error instanceof ApiError)) throw error;

@@ -20,7 +20,44 @@ export interface PageEntry {
   };
 }
 
+/** The operator's pages. */
+const SERVER: readonly PageEntry[] = [
+  {
+    pattern: '/server/live',
+    load: async () => (await import('./operator/server.ts')).Server,
+    menu: { name: 'Live', group: 'Server', permission: 'admin' },
+  },
+  {
+    pattern: '/server/queue',
+    load: async () => (await import('./operator/queue.ts')).Queue,
+    menu: { name: 'Queue', group: 'Server', permission: 'admin' },
+  },
+  { pattern: '/server/queue/:destination', load: async () => (await import('./operator/queue.ts')).QueueOf },
+  {
+    pattern: '/server/accounts',
+    load: async () => (await import('./operator/accounts.ts')).Accounts,
+    menu: { name: 'Accounts', group: 'Server', permission: 'admin' },
+  },
+  { pattern: '/server/accounts/:id', load: async () => (await import('./operator/accounts.ts')).Account },
+  {
+    pattern: '/server/doctor',
+    load: async () => (await import('./operator/checks.ts')).Doctor,
+    menu: { name: 'Doctor', group: 'Server', permission: 'admin' },
+  },
+  {
+    pattern: '/server/config',
+    load: async () => (await import('./operator/checks.ts')).Configuration,
+    menu: { name: 'Configuration', group: 'Server', permission: 'admin' },
+  },
+  {
+    pattern: '/server/logs',
+    load: async () => (await import('./operator/checks.ts')).Logs,
+    menu: { name: 'Log', group: 'Server', permission: 'admin' },
+  },
+];
+
 export const PAGES: readonly PageEntry[] = [
+  ...SERVER,
   { pattern: '/', load: async () => (await import('./overview.ts')).Overview },
   { pattern: '/sign-in', load: async () => (await import('./sign-in.ts')).SignIn },
   { pattern: '/account', load: async () => (await import('./account.ts')).Account },
