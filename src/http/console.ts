@@ -70,6 +70,7 @@ const FRAME_SCRIPT = `addEventListener('message', ({ source, data }) => {
   if (source !== parent || typeof data !== 'string') return;
   const page = new DOMParser().parseFromString(data, 'text/html');
   for (const each of page.querySelectorAll('script, meta, base, link, iframe, frame, object, embed')) each.remove();
+  for (const each of page.querySelectorAll('[autofocus]')) each.removeAttribute('autofocus');
   for (const link of page.querySelectorAll('a, area')) link.target = '_blank';
   document.replaceChild(document.adoptNode(page.documentElement), document.documentElement);
 });

@@ -190,6 +190,7 @@ function Workbench({ project, config, reload }: WorkbenchProps): ComponentChildr
         ${isChanged && html`<button type="button" class="quiet" onClick=${discard}>Discard changes</button>`}
       </div>
       <${Editor} label=${file} text=${file === MAIN ? draft.config : (draft.files[file] ?? '')} change=${change} marks=${plan.kind === 'invalid' ? marksIn(file, plan.marks) : []} status=${statusText(plan, isChanged)} />
+      <${AddFile} known=${names} add=${(name: string) => (edit({ ...draft, files: { ...draft.files, [name]: '' } }), setFile(name))} />
     </section>
     <section aria-label="Plan and preview">
       <${Tabs} label="Plan or preview" tabs=${SIDES} chosen=${side} choose=${(name: string) => setQuery({ form: name === 'preview' ? 'first' : undefined }, { replace: true })}>
@@ -197,6 +198,29 @@ function Workbench({ project, config, reload }: WorkbenchProps): ComponentChildr
       <//>
     </section>
   </div>`;
+}
+
+interface AddFileProps {
+  readonly known: readonly string[];
+  readonly add: (name: string) => void;
+}
+
+/** A template's own file: the YAML names it with `html_file`. */
+function AddFile({ known, add }: AddFileProps): ComponentChildren {
+  const [name, setName] = useState('');
+  const fault = known.includes(name) ? 'There is a file of this name.' : undefined;
+  function submit(event: Event): void {
+    event.preventDefault();
+    add(name);
+    setName('');
+  }
+  return html`<details class="more-fields">
+    <summary>Add a file</summary>
+    <form onSubmit=${submit}>
+      <${Field} label="Name" value=${name} change=${setName} fault=${fault} placeholder="templates/contact.html" hint="Name it in the YAML: html_file under a template, or logo under a theme. A file that nothing names is not kept." />
+      <button class="quiet" disabled=${name.trim() === '' || fault !== undefined}>Add file</button>
+    </form>
+  </details>`;
 }
 
 /** What is wrong in this file: a fault in a template's own file is told as `contact.html:3:30: …`. */
@@ -399,13 +423,13 @@ function OneRevision({ project, revision, reload }: OneRevisionProps): Component
   return html`<div class="details">
     ${
       !revision.current &&
-      html`<h3>Against the deployed revision</h3>
+      html`<p><strong>Against the deployed revision</strong></p>
         <${Ready} of=${changes}>${(shown: AnswerOf<typeof projects.changes>) => html`<${Changes} of=${shown.changes} nothing="It says the same." />`}<//>
         ${project.managed_by === null && can('projects.write') && html`<p class="actions"><${Action} run=${restore}>Restore<//></p>`}`
     }
     <details>
       <summary>YAML</summary>
-      <${Ready} of=${config}>${(shown: Config) => html`<pre class="tall" tabindex="0">${shown.config}</pre>${Object.entries(shown.files).map(([file, text]) => html`<h3 key=${file}>${file}</h3><pre class="tall" tabindex="0">${text}</pre>`)}`}<//>
+      <${Ready} of=${config}>${(shown: Config) => html`<pre class="tall" tabindex="0">${shown.config}</pre>${Object.entries(shown.files).map(([file, text]) => html`<p key=${file}><strong>${file}</strong></p><pre class="tall" tabindex="0">${text}</pre>`)}`}<//>
     </details>
   </div>`;
 }

@@ -404,7 +404,7 @@ function Headers({
   readonly of: Readonly<Record<string, string>>;
 }): ComponentChildren {
   return html`<div>
-    <h3>${title}</h3>
+    <p><strong>${title}</strong></p>
     <pre tabindex="0">${Object.entries(of)
       .map(([name, value]) => `${name}: ${value}\n`)
       .join('')}</pre>
