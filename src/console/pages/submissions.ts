@@ -253,7 +253,7 @@ export function Submissions({ params }: { readonly params: Readonly<Record<strin
     aside=${isUnread && unread > 0 ? `${atMost(unread)} unread` : undefined}
     above=${open === undefined ? undefined : { href: href('/submissions', query), name: 'Submissions' }}
     actions=${html`<${Exports} filters=${filters} />
-      <button type="button" class="quiet keyboard" onClick=${() => setHelp(true)}>Keys</button>`}
+      <button type="button" class="quiet keyboard" onClick=${() => setHelp(true)}>Shortcuts</button>`}
   >
     <div class="inboxes"><div class="panes inbox ${open === undefined ? '' : 'open'}">
       <section class="first" aria-label="List of submissions">
@@ -464,7 +464,7 @@ function Keys({ close }: { readonly close: () => void }): ComponentChildren {
   useEffect(() => dialog.current?.showModal(), []);
   return html`<dialog ref=${dialog} aria-labelledby="keys" onClose=${close}>
     <form method="dialog">
-      <h2 id="keys">Keys</h2>
+      <h2 id="keys">Shortcuts</h2>
       <dl class="keys">
         ${KEYS.map(([name, what]) => html`<dt key=${name}><kbd>${name}</kbd></dt><dd>${what}</dd>`)}
       </dl>
