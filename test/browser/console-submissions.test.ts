@@ -110,7 +110,7 @@ test('what came in is read, judged, taken back and deleted', async () => {
   await post(world.url, { name: 'Eva', message: 'Hello, and good day.' });
   await page.getByRole('link', { name: /Eva/ }).waitFor();
   await page.keyboard.press('?');
-  await page.getByRole('heading', { name: 'Keys' }).waitFor();
+  await page.getByRole('heading', { name: 'Shortcuts' }).waitFor();
   await expectGoodPage(page);
   expect(problems).toEqual([]);
 });
