@@ -3,7 +3,7 @@
  * that is drawn with the pointer is zoomed into. Lines differ by their dashes too, not by color alone.
  */
 import uPlot from 'uplot';
-import { html, type ComponentChildren, useEffect, useRef, useState } from '../lib.ts';
+import { html, type ComponentChildren, useEffect, useLayoutEffect, useRef, useState } from '../lib.ts';
 import { number } from './basics.ts';
 
 export interface Series {
@@ -60,7 +60,8 @@ export function Chart({
   const key = JSON.stringify([at, series]);
   const zooming = useRef(zoom);
   zooming.current = zoom;
-  useEffect(() => {
+  // Before the page is painted: what is below does not move.
+  useLayoutEffect(() => {
     const { current } = place;
     if (current === null) return undefined;
     const plot = draw(
