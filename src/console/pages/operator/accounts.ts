@@ -50,15 +50,15 @@ export function Accounts(): ComponentChildren {
     ${list.count === 0 && html`<${Empty} title="No accounts"><p>Create one, or open sign-up with <code>server.signup</code>.</p><//>`}
     ${
       list.items.length > 0 &&
-      html`<div class="card"><div class="scroll" tabindex="0" role="region" aria-label="Accounts"><table>
+      html`<div class="card"><div class="scroll" tabindex="0" role="region" aria-label="Accounts"><table class="stack">
         <thead><tr><th scope="col">Account</th><th scope="col">Plan</th><th scope="col" class="number">Submissions</th><th scope="col" class="number">Messages</th><th scope="col" class="number">Requests</th><th scope="col">Created</th></tr></thead>
         <tbody>${list.items.map((one: Tenant) => {
           const own = usage.get(one.id);
           return html`<tr key=${one.id}>
             <th scope="row"><a href=${href(`/server/accounts/${one.id}`)}>${one.name}</a> <${States} of=${one} /><br /><span class="soft small">${one.email}</span></th>
-            <td>${one.plan}</td>
-            <td class="number">${number(own?.submissions ?? 0)}</td><td class="number">${number(own?.messages ?? 0)}</td><td class="number">${number(own?.requests ?? 0)}</td>
-            <td><${Time} at=${one.created_at} short /></td>
+            <td data-label="Plan">${one.plan}</td>
+            <td class="number" data-label="Submissions">${number(own?.submissions ?? 0)}</td><td class="number" data-label="Messages">${number(own?.messages ?? 0)}</td><td class="number" data-label="Requests">${number(own?.requests ?? 0)}</td>
+            <td data-label="Created"><${Time} at=${one.created_at} short /></td>
           </tr>`;
         })}</tbody>
       </table></div></div>

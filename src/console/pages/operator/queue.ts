@@ -60,7 +60,7 @@ export function Queue(): ComponentChildren {
       ${
         data.destinations.length === 0
           ? html`<${Empty} title=${state === 'all' ? 'Nothing waits' : state === 'held' ? 'Nothing is held' : 'No destination fails'}><p>Mail that cannot be delivered at once appears here, with the reason and the time of its next try.</p><//>`
-          : html`<div class="card"><div class="scroll" tabindex="0" role="region" aria-label="Destinations"><table>
+          : html`<div class="card"><div class="scroll" tabindex="0" role="region" aria-label="Destinations"><table class="stack">
             <thead><tr><th scope="col">Destination</th><th scope="col" class="number">Waiting</th><th scope="col">Oldest</th><th scope="col">Next try</th><th scope="col">Why</th><th scope="col"><span class="hidden">Actions</span></th></tr></thead>
             <tbody>${data.destinations.map((one) => html`<${Row} key=${one.destination} of=${one} reload=${loaded.reload} />`)}</tbody>
           </table></div></div>`
@@ -73,17 +73,18 @@ function Row({ of, reload }: { readonly of: Destination; readonly reload: () => 
   const { destination, waiting, oldest_at: oldest, next_attempt_at: next, last_error: error, last_reply: reply } = of;
   return html`<tr>
     <th scope="row"><a href=${href(`/server/queue/${encodeURIComponent(destination)}`)}>${destination}</a></th>
-    <td class="number">${number(waiting)}${waiting >= MOST && ' or more'}</td>
-    <td>${oldest === null ? '–' : html`<span title=${oldest}>${spanOf(Date.now() - Date.parse(oldest))}</span>`}</td>
-    <td>${of.held ? '–' : next === null ? '–' : Date.parse(next) <= Date.now() ? 'due' : html`<${Time} at=${next} short />`}</td>
-    <td><${States} of=${of} />${(error ?? reply) !== null && html` <span class="soft small">${error ?? reply}</span>`}</td>
+    <td class="number" data-label="Waiting">${number(waiting)}${waiting >= MOST && ' or more'}</td>
+    <td data-label="Oldest">${oldest === null ? '–' : html`<span title=${oldest}>${spanOf(Date.now() - Date.parse(oldest))}</span>`}</td>
+    <td data-label="Next try">${of.held ? '–' : next === null ? '–' : Date.parse(next) <= Date.now() ? 'due' : html`<${Time} at=${next} short />`}</td>
+    <td class="why"><${States} of=${of} />${(error ?? reply) !== null && html` <span class="soft small">${error ?? reply}</span>`}</td>
     <td><${DestinationActions} of=${of} reload=${reload} /></td>
   </tr>`;
 }
 
 function States({ of }: { readonly of: Destination }): ComponentChildren {
   return html`${of.held && html`<${Badge} tone="warn">held<//>`} ${
-    of.paused_until !== null && html`<${Badge} tone="warn">paused until <${Time} at=${of.paused_until} short /><//>`
+    of.paused_until !== null &&
+    html`<${Badge} tone="warn">${'paused until '}<${Time} at=${of.paused_until} short /><//>`
   } ${of.failures > 0 && html`<span class="small">${number(of.failures)} ${of.failures === 1 ? 'failure' : 'failures'}</span>`}`;
 }
 
@@ -160,7 +161,7 @@ export function QueueOf({ params }: { readonly params: Readonly<Record<string, s
     ${list.count === 0 && html`<${Empty} title="No deliveries"><p>Nothing of this state is kept for ${domain}.</p><//>`}
     ${
       list.items.length > 0 &&
-      html`<div class="card"><div class="scroll" tabindex="0" role="region" aria-label="Deliveries"><table>
+      html`<div class="card"><div class="scroll" tabindex="0" role="region" aria-label="Deliveries"><table class="stack">
         <thead><tr><th scope="col">Recipient</th><th scope="col">State</th><th scope="col" class="number">Tries</th><th scope="col">Queued</th><th scope="col">Next try</th><th scope="col">Last reply</th><th scope="col"><span class="hidden">Actions</span></th></tr></thead>
         <tbody>${list.items.map((one: Delivery) => html`<${DeliveryRow} key=${one.id} of=${one} reload=${list.reload} />`)}</tbody>
       </table></div></div><${More} list=${list} />`
@@ -206,11 +207,11 @@ function DeliveryRow({ of, reload }: { readonly of: Delivery; readonly reload: (
 
   return html`<tr>
     <th scope="row">${of.recipient}<br /><button type="button" class="link small" onClick=${copyId} title="Copy the id of the message"><code>${of.message}</code></button></th>
-    <td><${State} of=${of.held ? 'held' : of.state} />${of.suspended && html` <${Badge} tone="warn">account suspended<//>`}</td>
-    <td class="number">${number(of.attempts)}</td>
-    <td>${of.created_at !== null && html`<${Time} at=${of.created_at} short />`}</td>
-    <td>${of.next_attempt_at === null ? '–' : Date.parse(of.next_attempt_at) <= Date.now() ? 'due' : html`<${Time} at=${of.next_attempt_at} short />`}</td>
-    <td class="small">${of.last_reply ?? '–'}</td>
+    <td data-label="State"><span><${State} of=${of.held ? 'held' : of.state} />${of.suspended && html` <${Badge} tone="warn">account suspended<//>`}</span></td>
+    <td class="number" data-label="Tries">${number(of.attempts)}</td>
+    <td data-label="Queued">${of.created_at !== null && html`<${Time} at=${of.created_at} short />`}</td>
+    <td data-label="Next try">${of.next_attempt_at === null ? '–' : Date.parse(of.next_attempt_at) <= Date.now() ? 'due' : html`<${Time} at=${of.next_attempt_at} short />`}</td>
+    <td class="small why" data-label="Last reply">${of.last_reply ?? '–'}</td>
     <td>${waits && html`<div class="actions"><${Action} kind="quiet small" run=${retry}>Retry<//><${Action} kind="quiet small" run=${cancel}>Cancel<//></div>`}</td>
   </tr>`;
 }
