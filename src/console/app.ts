@@ -21,7 +21,8 @@ export function App(): ComponentChildren {
   }
   useEffect(begin, []);
   if (failure !== undefined) return html`<main class="alone"><${Failed} error=${failure} retry=${begin} /></main>`;
-  if (session === undefined) return html`<main class="alone"><${Loading} lines=${3} /></main>`;
+  // Where it will stand, so that nothing moves.
+  if (session === undefined) return html`<main id="main"><${Loading} lines=${6} /></main>`;
   if (session === null || path === '/sign-in') return html`<${Shown} path="/sign-in" />${html`<${Messages} />`}`;
   const mustSetUp = session.totp.required && !session.totp.enabled;
   return html`<a class="skip" href="#main">Skip to content</a>
