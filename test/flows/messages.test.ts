@@ -55,7 +55,7 @@ async function forward(world: TestWorld): Promise<void> {
 }
 
 const HOSTILE =
-  '<p>Text</p><script>alert(1)</script><meta http-equiv="refresh" content="0;url=https://evil.test"><link rel="dns-prefetch" href="//evil.test">';
+  '<p>Text</p><script>alert(1)</script><meta http-equiv="refresh" content="0;url=https://evil.test"><link rel="dns-prefetch" href="//evil.test"><img src="//evil.test/x.png"><b style="background:url(//evil.test/y)">b</b>';
 
 test('every kind is listed with its state and found by recipient, subject, form, kind and state', async () => {
   const { world, client } = await start();
@@ -158,7 +158,7 @@ describe('what a message says', () => {
     expect(page.headers.get('content-security-policy')).toMatch(/^sandbox; default-src 'none'; img-src data:;/);
     const html = await page.text();
     expect(html).toContain('<p>Text</p>');
-    expect(html).not.toMatch(/<(?:script|meta|link)/);
+    expect(html).not.toMatch(/<(?:script|meta|link)| src=|[^-]url\(/);
     expect((await fetch(world.url + (address ?? '').replace(came?.id ?? '', sent))).status).toBe(404);
     expect((await fetch(`${world.url}/messages/${sent}/html`)).status).toBe(404);
   });

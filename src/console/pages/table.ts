@@ -1,6 +1,10 @@
 /** The pages of the console by their addresses. Each page's module is fetched when it is first shown. */
 import type { ComponentChildren } from '../lib.ts';
-import type { PageProps } from '../router.ts';
+
+/** What a page gets: the parameters of its path. */
+export interface PageProps {
+  readonly params: Readonly<Record<string, string>>;
+}
 
 type PageComponent = (props: PageProps) => ComponentChildren;
 
@@ -87,6 +91,23 @@ export const PAGES: readonly PageEntry[] = [
     menu: { name: 'API keys', group: 'Account', permission: 'keys.read' },
   },
   { pattern: '/keys/:id', load: async () => (await import('./keys.ts')).KeyPage },
+  {
+    pattern: '/mail',
+    load: async () => (await import('./mail.ts')).MailList,
+    menu: { name: 'Mail', group: 'Mail', permission: 'forms.read' },
+  },
+  {
+    pattern: '/inbound',
+    load: async () => (await import('./inbound.ts')).Inbound,
+    menu: { name: 'Inbound', group: 'Mail', permission: 'forms.read' },
+  },
+  {
+    pattern: '/domains',
+    load: async () => (await import('./domains.ts')).DomainList,
+    menu: { name: 'Domains', group: 'Mail', permission: 'domains.read' },
+  },
+  { pattern: '/domains/:domain', load: async () => (await import('./domains.ts')).DomainPage },
+  { pattern: '/mail/:id', load: async () => (await import('./mail.ts')).MailMessage },
   {
     pattern: '/suppressions',
     load: async () => (await import('./suppressions.ts')).Suppressions,
