@@ -28,6 +28,7 @@ const PACKAGES: Readonly<Record<string, string>> = {
   'preact/hooks': 'preact/hooks',
   htm: 'htm',
   uplot: 'uplot/dist/uPlot.esm.js',
+  uqr: 'uqr',
 };
 
 interface Asset {

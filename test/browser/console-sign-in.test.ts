@@ -55,6 +55,7 @@ test('by a mailed link, in the browser that asked for it; then with a key and a 
   await expectGoodPage(page);
   await page.getByRole('button', { name: 'Set up one-time codes' }).click();
   const secret = (await page.locator('.steps code').innerText()).replaceAll(' ', '');
+  await page.getByRole('img', { name: 'QR code of the secret' }).waitFor();
   await expectGoodPage(page);
   await code(page).fill('000000');
   await page.keyboard.press('Enter');
@@ -130,6 +131,28 @@ test('a page of another origin can neither use the session nor show the console 
   await page.goto(`${here}/`);
   const [, frame] = page.frames();
   expect(await frame?.locator('body').innerText()).not.toContain('Overview');
+});
+
+test('what a browser calls itself is shown as it is, and does nothing', async () => {
+  const world = await startTestWorld();
+  const { value, tenant } = await testKey(world.daemon.store);
+  const hostile = `"><img src=x onerror=alert(1)><script>alert(2)</script>{{7*7}}javascript:alert(3)`;
+  const evil = await openBrowser({ userAgent: hostile });
+  await evil.page.goto(`${world.url}/console`);
+  await evil.page.getByRole('textbox', { name: 'API key' }).fill(value);
+  await evil.page.keyboard.press('Enter');
+  await evil.page.getByRole('button', { name: 'Sign out' }).waitFor();
+  const owner = await openBrowser();
+  await owner.page.goto(`${world.url}/console/account`);
+  await owner.page
+    .getByRole('textbox', { name: 'API key' })
+    .fill((await testKey(world.daemon.store, { tenant })).value);
+  await owner.page.keyboard.press('Enter');
+  const name = owner.page.getByText('A browser', { exact: true });
+  await name.waitFor();
+  expect(await name.getAttribute('title')).toBe(hostile);
+  expect(await owner.page.locator('.sessions img, .sessions script').count()).toBe(0);
+  expect([...evil.problems, ...owner.problems]).toEqual([]);
 });
 
 test('in the local environment the operator is signed in at once', async () => {

@@ -4,7 +4,7 @@ import { Action, Badge, Code, Copy, Empty, More, Page, Ready, Time } from '../co
 import { Field } from '../components/fields.ts';
 import { confirm, doing, say } from '../components/messages.ts';
 import { useListing } from '../data.ts';
-import { html, type ComponentChildren, useState } from '../lib.ts';
+import { html, type ComponentChildren, useEffect, useState } from '../lib.ts';
 import { go } from '../router.ts';
 import { can, loadSession, type Session, useSession } from '../session.ts';
 import type { AnswerOf } from '../../contract/route.ts';
@@ -75,7 +75,8 @@ function Codes({ session }: { readonly session: Session }): ComponentChildren {
   }
   if (begun !== undefined) {
     return html`<ol class="steps">
-        <li>Add this secret to an authenticator app. It is not shown again.
+        <li>Scan this code with an authenticator app, or enter the secret there. They are not shown again.
+          <${QrCode} text=${begun.uri} />
           <${Code} text=${begun.secret.replaceAll(/(.{4})(?=.)/g, '$1 ')} what="the secret" />
           <p class="small"><a href=${begun.uri}>Open it in an app on this device</a></p></li>
         <li>Enter the code that the app shows.
@@ -90,6 +91,21 @@ function Codes({ session }: { readonly session: Session }): ComponentChildren {
   }
   return html`<p><${Badge}>Off<//> A key or a mailed link is enough to sign in. With one-time codes, a code of an authenticator app is needed, too.</p>
     <p><${Action} run=${start}>Set up one-time codes<//></p>`;
+}
+
+/** The text as a QR code, once the module that makes it is there. */
+function QrCode({ text }: { readonly text: string }): ComponentChildren {
+  const [code, setCode] = useState<{ readonly size: number; readonly data: readonly (readonly boolean[])[] }>();
+  useEffect(() => {
+    // Where it cannot be loaded, the secret beside it does.
+    import('uqr').then(
+      ({ encode }) => setCode(encode(text, { border: 4 })),
+      () => undefined,
+    );
+  }, [text]);
+  if (code === undefined) return html`<div class="qr" aria-hidden="true"></div>`;
+  const dark = code.data.flatMap((row, y) => row.flatMap((isDark, x) => (isDark ? `M${x} ${y}h1v1h-1z` : [])));
+  return html`<svg class="qr" role="img" aria-label="QR code of the secret" viewBox="0 0 ${code.size} ${code.size}" shape-rendering="crispEdges"><path d=${dark.join('')} /></svg>`;
 }
 
 interface CodeFormProps {
