@@ -43,6 +43,9 @@ test('a first form is made, tried, looked at and deleted', async () => {
   await page.getByRole('button', { name: 'Send a test post' }).click();
   await page.getByRole('link', { name: 'Look at the submission' }).waitFor();
   await expectGood(page);
+  await page.getByRole('tab', { name: 'Activity' }).click();
+  await page.getByRole('img', { name: 'Submissions over time: 1 submissions, 0 spam' }).waitFor();
+  await expectGood(page);
   await page.getByRole('tab', { name: 'Preview' }).click();
   await page.frameLocator('iframe').getByText('Ada Lovelace').first().waitFor();
   await page.getByLabel('What to show').selectOption('error');

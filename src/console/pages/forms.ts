@@ -1,4 +1,5 @@
 /** Forms: where they are posted to, code for their pages, how their mail looks, and what they got. */
+import type { analytics } from '../../contract/analytics.ts';
 import type { domains } from '../../contract/domains.ts';
 import type { forms, formTools, instantForms } from '../../contract/forms.ts';
 import type { AnswerOf } from '../../contract/route.ts';
@@ -17,7 +18,8 @@ import {
   Tabs,
   Time,
 } from '../components/basics.ts';
-import { Field } from '../components/fields.ts';
+import { Chart } from '../components/chart.ts';
+import { Field, Select } from '../components/fields.ts';
 import { confirm, doing } from '../components/messages.ts';
 import { Preview } from '../components/preview.ts';
 import { useListing, useLoaded } from '../data.ts';
@@ -182,6 +184,7 @@ export function FormPage({ params: { id = '' } }: PageProps): ComponentChildren 
       <${Recipients} of=${form} />
       <${Tabs} label="Views of the form" tabs=${TABS} chosen=${tab} choose=${(name: string) => setQuery({ tab: name === 'use' ? undefined : name })}>
         ${tab === 'use' && html`<${Use} form=${form} />`}
+        ${tab === 'activity' && html`<${Activity} form=${form} />`}
         ${tab === 'preview' && html`<${Look} form=${form} />`}
         ${tab === 'settings' && html`<${Settings} form=${form} reload=${loaded.reload} />`}
       <//>
@@ -191,6 +194,7 @@ export function FormPage({ params: { id = '' } }: PageProps): ComponentChildren 
 
 const TABS = [
   ['use', 'Use'],
+  ['activity', 'Activity'],
   ['preview', 'Preview'],
   ['settings', 'Settings'],
 ] as const;
@@ -259,6 +263,53 @@ function TestPost({ id }: { readonly id: string }): ComponentChildren {
     ${sent && html`<div class="note good" role="status"><p>The test was stored: <${State} of=${sent.status} />. <a href=${href(`/submissions/${sent.id}`)}>Look at the submission</a>, and at what became of its mail.</p></div>`}
     <${Action} kind="quiet" run=${post}>Send a test post<//>
   </section>`;
+}
+
+const DAY_MS = 86_400_000;
+const RANGES = [
+  ['24h', 'Last 24 hours', 'hour', DAY_MS],
+  ['30d', 'Last 30 days', 'day', 30 * DAY_MS],
+  ['12m', 'Last 12 months', 'month', 365 * DAY_MS],
+] as const;
+
+/** What the form got, and what became of its mail, over a time that stands in the address. */
+function Activity({ form: { id } }: { readonly form: AnyForm }): ComponentChildren {
+  const { query } = usePlace();
+  const range = RANGES.find(([name]) => name === query['range']) ?? RANGES[1];
+  const [name, , interval, ms] = range;
+  const loaded = useLoaded(
+    `${id} ${name}`,
+    (signal) => {
+      const from = new Date(Date.now() - ms).toISOString();
+      return call<typeof analytics.show>('GET /analytics', { query: { form: id, interval, from }, signal });
+    },
+    { live: ['submission.'] },
+  );
+  return html`<div class="filters">
+      <${Select} label="Time" value=${name} change=${(range: string) => setQuery({ range }, { replace: true })} options=${RANGES.map(([each, title]) => [each, title] as const)} />
+    </div>
+    <${Ready} of=${loaded} lines=${6}>
+      ${({ series }: AnswerOf<typeof analytics.show>) => {
+        const at = series.map((one) => one.at);
+        return html`<div class="cards">
+          <section class="card" aria-label="Submissions over time">
+            <h2>Submissions</h2>
+            <${Chart} label="Submissions over time" at=${at} interval=${interval} series=${[
+              { name: 'Submissions', tone: 'accent', values: series.map((one) => one.submissions) },
+              { name: 'Spam', tone: 'warn', values: series.map((one) => one.spam) },
+            ]} />
+          </section>
+          <section class="card" aria-label="Mail over time">
+            <h2>Mail about them</h2>
+            <${Chart} label="Mail over time" at=${at} interval=${interval} series=${[
+              { name: 'Delivered', tone: 'good', values: series.map((one) => one.delivered) },
+              { name: 'Deferred', tone: 'warn', values: series.map((one) => one.deferred) },
+              { name: 'Bounced', tone: 'bad', values: series.map((one) => one.bounced) },
+            ]} />
+          </section>
+        </div>`;
+      }}
+    <//>`;
 }
 
 function Look({ form }: { readonly form: AnyForm }): ComponentChildren {
