@@ -314,23 +314,25 @@ function normaliser(addresses: Readonly<Record<string, string>>): (value: unknow
     return made;
   }
   function text(value: string): string {
-    return Object.entries(addresses)
-      .reduce((all, [from, to]) => all.replaceAll(from, to), value)
-      .replaceAll(/\b([a-z]{3})_[0-9a-z]{26}\b/g, (whole, kind: string) => id(whole, kind))
-      .replaceAll(/\bsvc_(sk|rk)(_live|_test)?_\w{10,}/g, 'svc_$1$2_…')
-      .replaceAll(/, port \d+/g, ', port 25')
-      .replaceAll(/<[0-9a-z]{26}@/g, '<01k00000000000000000000001@')
-      .replaceAll(/token=\d{13}\.[\w-]+/g, 'token=…')
-      .replaceAll(/whsec_[\w+/=]+/g, 'whsec_…')
-      .replaceAll(/\b2\d{3}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z/g, '2026-01-31T12:00:00.000Z')
-      .replaceAll(/\b2\d{3}-\d\d-\d\d\b/g, '2026-01-31')
-      .replaceAll(/\bpostern-2\d{7}\b/g, 'postern-20260131')
-      .replaceAll(/\bv1,[\w+/]+=*/g, 'v1,…')
-      .replaceAll(/p=[\w+/=]{20,}(?:" "[\w+/=]+)*/g, 'p=MIIBIjANBgkq…')
-      .replaceAll(/\b\d{1,2} [A-Z][a-z]+ 2\d{3} at \d\d:\d\d UTC/g, '31 January 2026 at 12:00 UTC')
-      // A whole mail would hide the rest of the answer.
-      .replace(/^(<!DOCTYPE html>)[^]{500,}$/i, '$1…')
-      .replaceAll(/\b[0-9a-f]{32}\b/g, '0123456789abcdef0123456789abcdef');
+    return (
+      Object.entries(addresses)
+        .reduce((all, [from, to]) => all.replaceAll(from, to), value)
+        .replaceAll(/\b([a-z]{3})_[0-9a-z]{26}\b/g, (whole, kind: string) => id(whole, kind))
+        .replaceAll(/\bsvc_(sk|rk)(_live|_test)?_\w{10,}/g, 'svc_$1$2_…')
+        .replaceAll(/, port \d+/g, ', port 25')
+        .replaceAll(/<[0-9a-z]{26}@/g, '<01k00000000000000000000001@')
+        .replaceAll(/token=\d{13}\.[\w-]+/g, 'token=…')
+        .replaceAll(/whsec_[\w+/=]+/g, 'whsec_…')
+        .replaceAll(/\b2\d{3}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z/g, '2026-01-31T12:00:00.000Z')
+        .replaceAll(/\b2\d{3}-\d\d-\d\d\b/g, '2026-01-31')
+        .replaceAll(/\bpostern-2\d{7}\b/g, 'postern-20260131')
+        .replaceAll(/\bv1,[\w+/]+=*/g, 'v1,…')
+        .replaceAll(/p=[\w+/=]{20,}(?:" "[\w+/=]+)*/g, 'p=MIIBIjANBgkq…')
+        .replaceAll(/\b\d{1,2} [A-Z][a-z]+ 2\d{3} at \d\d:\d\d UTC/g, '31 January 2026 at 12:00 UTC')
+        // A whole mail would hide the rest of the answer.
+        .replace(/^(<!DOCTYPE html>)[^]{500,}$/i, '$1…')
+        .replaceAll(/\b[0-9a-f]{32}\b/g, '0123456789abcdef0123456789abcdef')
+    );
   }
   function normal(value: unknown, name = ''): unknown {
     if (typeof value === 'string') return STRINGS.get(name) ?? text(value);

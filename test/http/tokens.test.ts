@@ -18,3 +18,14 @@ test('every token that a style uses is there, in light and dark', () => {
   expect(unknown).toEqual([]);
   expect(known.size).toBeGreaterThan(30);
 });
+
+test('no rule of the console is inside another one by mistake', () => {
+  const text = readFileSync(join(ROOT, 'src/console/style.css'), 'utf8');
+  let depth = 0;
+  const nested = text.split('\n').filter((line) => {
+    const isNested = depth > 0 && /^[^\s}]/.test(line);
+    depth += line.split('{').length - line.split('}').length;
+    return isNested;
+  });
+  expect([nested, depth]).toEqual([[], 0]);
+});
