@@ -54,7 +54,7 @@ test('by a mailed link, in the browser that asked for it; then with a key and a 
   await page.getByText('This browser').waitFor();
   await expectGoodPage(page);
   await page.getByRole('button', { name: 'Set up one-time codes' }).click();
-  const secret = (await page.locator('.steps code').innerText()).replaceAll(' ', '');
+  const secret = (await page.locator('.setup code').innerText()).replaceAll(' ', '');
   await page.getByRole('img', { name: 'QR code of the secret' }).waitFor();
   await expectGoodPage(page);
   await code(page).fill('000000');
@@ -89,7 +89,7 @@ test('where one-time codes are required, nothing else can be done first', async 
   await page.keyboard.press('Enter');
   await page.getByText('Set up one-time codes first').waitFor();
   await page.getByRole('button', { name: 'Set up one-time codes' }).click();
-  const secret = (await page.locator('.steps code').innerText()).replaceAll(' ', '');
+  const secret = (await page.locator('.setup code').innerText()).replaceAll(' ', '');
   await code(page).fill(codeAt(secret, Math.floor(Date.now() / STEP_MS)));
   await page.keyboard.press('Enter');
   // They stay until they are saved, although everything else is open now.

@@ -74,7 +74,7 @@ function Codes({ session }: { readonly session: Session }): ComponentChildren {
       <p class="actions"><${Copy} text=${recovery.join('\n')} what="all recovery codes" label="Copy all" /> <button type="button" onClick=${() => setRecovery(undefined)}>I have saved them</button></p>`;
   }
   if (begun !== undefined) {
-    return html`<ol class="steps">
+    return html`<ol class="setup">
         <li>Scan this code with an authenticator app, or enter the secret there. They are not shown again.
           <${QrCode} text=${begun.uri} />
           <${Code} text=${begun.secret.replaceAll(/(.{4})(?=.)/g, '$1 ')} what="the secret" />
