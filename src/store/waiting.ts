@@ -27,7 +27,7 @@ const counts = query<After, WaitingCount>(
       select ${next}, number + 1 from place where place.name is not null and number < ${value('limit')}
     )
     select name, (select count(*) from (select 1 as one from deliveries
-      where destination = place.name and ${waiting} limit ${value('most')}) as some) as waiting
+      where destination = place.name and ${waiting} limit ${value('most')}) as counted) as waiting
     from place where name is not null order by name`,
 );
 
@@ -40,7 +40,7 @@ type Among = { names: readonly string[]; most: number };
 
 const among = query<Among, WaitingCount>(
   (value) => sql`select name, (select count(*) from (select 1 as one from deliveries
-      where destination = destinations.name and ${waiting} limit ${value('most')}) as some) as waiting
+      where destination = destinations.name and ${waiting} limit ${value('most')}) as counted) as waiting
     from destinations where name in ${listed(value('names'))}`,
 );
 
