@@ -245,7 +245,7 @@ function filtered(command: CliCommand): CliCommand {
   return command
     .timeRange()
     .choice('--status <status>', 'Only this status', ['accepted', 'spam', 'pending'])
-    .option('--q <text>', 'Only submissions that contain this text');
+    .option('--q <text>', 'Only submissions with these words');
 }
 
 /** Writes one with its fields, files and what the spam filter found. */

@@ -4,7 +4,7 @@ import { recipientStatus } from './forms.ts';
 import { route } from './route.ts';
 import { domainName, environment, flag, listing, longPage, MAX_COUNT, since, time, until } from './values.ts';
 
-/** Submissions that a search looks at for one page. */
+/** Submissions with the words that one page of a search looks at. */
 const MAX_SEARCHED = 2000;
 
 const submission = z.object({
@@ -65,7 +65,14 @@ const shownSubmission = submission.extend({
 
 const conditions = {
   status: z.enum(['accepted', 'spam', 'pending']).optional().describe('Only those with this status.'),
-  q: z.string().min(1).max(200).optional().describe('Only those with this text in a name or value of their fields.'),
+  q: z
+    .string()
+    .min(1)
+    .max(200)
+    .optional()
+    .describe(
+      'Only those with these words in names or values of their fields; the last one may be the beginning of a word.',
+    ),
   from: since.optional().describe('Only those since this date or time.'),
   to: until.optional().describe('Only those until this date (that whole day) or time.'),
 };
@@ -84,7 +91,7 @@ const MAX_ACTED_ON = 200;
 
 const READ = { permission: 'forms.read', domains: 'narrow', tag: 'Submissions' } as const;
 const WRITE = { ...READ, permission: 'forms.write' } as const;
-const SEARCH = `With \`q\` a page looks at the next ${MAX_SEARCHED} submissions: it may hold few or none although there is a \`next_cursor\`, and \`count\` is that of the newest ${MAX_SEARCHED}.`;
+const SEARCH = `\`q\` finds submissions with all of its words in names or values of their fields, without regard to case and accents; the last word may be the beginning of one. What comes in is found at once. Where \`q\` is used with \`status\`, \`unread\` or \`files\`, a page looks at the next ${MAX_SEARCHED} submissions with the words: it may hold few or none although there is a \`next_cursor\`. \`count\` is that among the newest ${MAX_SEARCHED} with the words.`;
 
 export const submissions = {
   inbox: route('GET /submissions', {

@@ -8,7 +8,7 @@ import type { Log } from '../lib/log.ts';
 import type { ServerConfig } from '../config/schema.ts';
 import type { Snapshot } from '../config/snapshot.ts';
 import { withoutLink } from '../forms/fields.ts';
-import { forgetOldSubmissions, reduceSubmissions } from '../forms/retention.ts';
+import { forgetOldSubmissions, indexSubmissions, reduceSubmissions } from '../forms/retention.ts';
 import { forgetOldMessages } from '../queue/retention.ts';
 import { withoutText } from '../queue/system-mail.ts';
 import { withoutHeaders } from '../smtp/dsn.ts';
@@ -92,6 +92,7 @@ export function retentionJobs(parts: {
   return {
     old_submissions: forgetOldSubmissions(parts),
     stored_submissions: reduceSubmissions(parts),
+    search_index: indexSubmissions(parts),
     old_messages: forgetOldMessages({ ...parts, withoutContent }),
     old_inbound: forgetOldInbound(parts),
   };

@@ -18,7 +18,7 @@ import { acknowledge, forgetAcknowledged } from '../store/consents.ts';
 import { recordEvent } from '../store/events.ts';
 import type { Statement } from '../store/statement.ts';
 import { UnmetError, writeNamed, type Store } from '../store/store.ts';
-import { countSubmission, insertSubmission, insertFile, insertFileChunk } from '../store/submissions.ts';
+import { countSubmission, insertSubmission, insertFile, insertFileChunk, noteToIndex } from '../store/submissions.ts';
 import { hashedClient, keptAddress } from './client-address.ts';
 import { type Control, type Field, writeControl, writeFields } from './fields.ts';
 import type { Upload } from './files.ts';
@@ -122,7 +122,11 @@ function unitOf(entry: Entry, visitor: Addressee): Statement[] {
   const { submission, accepted, server, now } = entry;
   const { form, files, environment = 'live', also } = submission;
   const { expire } = server.delivery;
-  const unit: Statement[] = [submissionRow(entry), ...fileStatements(accepted.id, files, now)];
+  const unit: Statement[] = [
+    submissionRow(entry),
+    noteToIndex({ submission: accepted.id }),
+    ...fileStatements(accepted.id, files, now),
+  ];
   if (also !== undefined) unit.push(...also(accepted));
   const mail = { form, submission: accepted.id, ttl: expire.acknowledgment, environment, now };
   if (visitor.kind === 'to') {

@@ -17,6 +17,7 @@ import {
   sectionAfter,
   type Section,
 } from '../store/submissions.ts';
+import { indexSome } from '../store/search.ts';
 import type { Store } from '../store/store.ts';
 import { findFormOf } from './find.ts';
 
@@ -81,6 +82,15 @@ export function reduceSubmissions({ store, clock }: Pick<ForgetParts, 'store' | 
   }
 
   return inRounds({ clock, every: REDUCE_EVERY, steps: STEPS, start: '', step });
+}
+
+/** A job to run every few seconds: the words of what came, and of what was there before, go into the search index. */
+export function indexSubmissions({ store, clock }: Pick<ForgetParts, 'store' | 'clock'>): () => Promise<void> {
+  async function step(): Promise<true | undefined> {
+    return (await indexSome(store, BATCH)) === BATCH ? true : undefined;
+  }
+
+  return inRounds({ clock, every: 0, steps: STEPS, start: true, step });
 }
 
 /** For how long submissions of a form are kept; undefined where that stands in a project that cannot be read just now. */

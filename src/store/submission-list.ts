@@ -5,6 +5,7 @@
  */
 import { sql, type RawBuilder } from 'kysely';
 import { accountOf, firstId } from '../lib/ids.ts';
+import { type Found, searchSubmissions, soughtBy } from './search.ts';
 import { listed, listerAmong, reader } from './statement.ts';
 import type { Store } from './store.ts';
 import type { Section } from './submissions.ts';
@@ -25,11 +26,11 @@ export interface SubmissionFilter {
   readonly from?: number | undefined;
   /** Before this moment, ms. */
   readonly until?: number | undefined;
-  /** Stands in a name or value of its fields, in whatever case. */
+  /** Its words stand in names or values of the fields, in whatever case; the last one may be the beginning of a word. */
   readonly text?: string | undefined;
 }
 
-/** So many submissions are searched at a time, so that no search keeps the daemon busy for long. */
+/** Of so many with the words at a time the others of a filter are chosen, so that no search keeps the daemon busy for long. */
 export const SEARCHED = 2000;
 /** Nothing is counted further. */
 export const MAX_COUNT = 10_000;
@@ -45,12 +46,53 @@ export async function listSubmissions(
   filter: SubmissionFilter,
   { before, limit }: { readonly before?: string | undefined; readonly limit: number },
 ): Promise<{ readonly rows: readonly SubmissionRow[]; readonly next: string | null }> {
-  const { text } = filter;
-  const most = text === undefined ? limit + 1 : SEARCHED;
-  const ids = await newest(store, filter, { before, limit: most });
-  const rows = await rowsOf(store, ids, { text, limit: limit + 1 });
-  if (rows.length > limit) return { rows: rows.slice(0, limit), next: rows[limit - 1]?.id ?? null };
-  return { rows, next: text !== undefined && ids.length === most ? (ids.at(-1) ?? null) : null };
+  if (filter.text !== undefined) return searched(store, { ...filter, text: filter.text }, { before, limit });
+  const ids = await newest(store, filter, { before, limit: limit + 1 });
+  const rows = await rowsOf(store, ids);
+  return { rows: rows.slice(0, limit), next: rows.length > limit ? (rows[limit - 1]?.id ?? null) : null };
+}
+
+type TextFilter = SubmissionFilter & { readonly text: string };
+
+async function searched(
+  store: Store,
+  filter: TextFilter,
+  { before, limit }: { readonly before?: string | undefined; readonly limit: number },
+): Promise<{ readonly rows: readonly SubmissionRow[]; readonly next: string | null }> {
+  const { ids, end } = await foundBy(store, filter, before);
+  const rows = await rowsOf(store, ids.slice(0, limit + 1));
+  const next = ids.length > limit ? ids[limit - 1] : end;
+  return { rows: rows.slice(0, limit), next: next ?? null };
+}
+
+/** The newest with the words, of `SEARCHED` those that are in the sections of the filter. */
+async function foundBy(store: Store, filter: TextFilter, before?: string): Promise<Found> {
+  const sought = soughtBy(filter.text);
+  if (sought === undefined) return { ids: [], end: undefined };
+  const { tenant, form, isWanted, status, unread, files } = filter;
+  const range = rangeOf(filter, before);
+  const isNarrow = form !== undefined || isWanted !== undefined;
+  const sections = isNarrow ? await sectionsOf(store, { tenant, form, isWanted }, rangeOf({})) : [];
+  const forms = isNarrow ? new Set(sections.map((section) => section.form)) : undefined;
+  const found = await searchSubmissions(store, {
+    tenant,
+    forms: forms && [...forms],
+    sought,
+    range,
+    limit: SEARCHED,
+  });
+  const flags = await flagsOf(store, found.ids);
+  const ids = flags
+    .filter(
+      (row) =>
+        row.tenant === tenant &&
+        (forms === undefined || forms.has(row.form)) &&
+        (status === undefined || row.status === status) &&
+        (unread === undefined || (row.unread === 1) === unread) &&
+        (files === undefined || (row.has_files === 1) === files),
+    )
+    .map(({ id }) => id);
+  return { ids, end: found.end };
 }
 
 /** A count that ends at `MAX_COUNT`, or with `text` at what was searched. */
@@ -60,14 +102,13 @@ export interface Count {
   readonly isMore: boolean;
 }
 
-/** How many there are; with `text`, among the newest `SEARCHED`. */
+/** How many there are; with `text`, among the newest `SEARCHED` with its words. */
 export async function countSubmissions(store: Store, filter: SubmissionFilter): Promise<Count> {
   const { text } = filter;
   const range = rangeOf(filter);
   if (text !== undefined) {
-    const ids = await newest(store, filter, { limit: SEARCHED });
-    const count = (await rowsOf(store, ids, { text, limit: SEARCHED })).length;
-    return { count, isMore: ids.length === SEARCHED };
+    const { ids, end } = await foundBy(store, { ...filter, text });
+    return { count: ids.length, isMore: end !== undefined };
   }
   return counted(await countIn(store, await sectionsOf(store, filter, range), { ...range, most: MAX_COUNT + 1 }));
 }
@@ -255,31 +296,21 @@ function idsOf({ tenant, form, status, unread, has_files }: Section, { first, la
     and unread = ${unread} and has_files = ${has_files} and id >= ${first} and id < ${last}`;
 }
 
-async function rowsOf(
-  store: Store,
-  ids: readonly string[],
-  { text, limit }: { readonly text: string | undefined; readonly limit: number },
-): Promise<SubmissionRow[]> {
-  if (ids.length === 0) return [];
-  let rows = store.read.selectFrom('submissions').selectAll().where('id', 'in', ids);
-  if (text !== undefined) rows = rows.where((eb) => eb.or(patternsOf(text).map((each) => holds(each, store))));
-  return rows.orderBy('id', 'desc').limit(limit).execute();
+const rowsAmong = listerAmong('submissions', 'id');
+
+/** The rows, newest first. */
+async function rowsOf(store: Store, ids: readonly string[]): Promise<SubmissionRow[]> {
+  return ids.length === 0 ? [] : (await rowsAmong(store, ids)).reverse();
 }
 
-function holds(pattern: string, { dialect }: Store): RawBuilder<boolean> {
-  return dialect === 'sqlite'
-    ? sql<boolean>`fields like ${pattern} escape '\\'`
-    : sql<boolean>`fields ilike ${pattern} escape '\\'`;
-}
+const flagsAmong = reader(
+  (ids: readonly string[]) => sql<Section & { id: string }>`select id, tenant, form, status, unread, has_files
+    from submissions where id in ${listed(ids)} order by id desc`,
+);
 
-/** Patterns of LIKE for the text as the JSON of the fields has it. SQLite knows the case of ASCII letters alone: hence three. */
-function patternsOf(text: string): string[] {
-  const lower = text.toLowerCase();
-  const spellings = new Set([lower, text.toUpperCase(), lower.charAt(0).toUpperCase() + lower.slice(1)]);
-  return [...spellings].map((spelling) => {
-    const json = JSON.stringify(spelling).slice(1, -1);
-    return `%${json.replaceAll(/[\\%_]/g, '\\$&')}%`;
-  });
+/** What decides about lists, newest first. */
+async function flagsOf(store: Store, ids: readonly string[]): Promise<(Section & { id: string })[]> {
+  return ids.length === 0 ? [] : flagsAmong(store, ids);
 }
 
 const files = listerAmong('submission_files', 'submission', 'position');

@@ -13,6 +13,9 @@ import type { DomainStatus, FileChunkRow, SubmissionRow } from './tables.ts';
 /** The statement that keeps a submission. */
 export const insertSubmission = insertInto('submissions');
 
+/** The statement that notes that a submission is to be found by its words (search.ts). */
+export const noteToIndex = insertInto('submissions_to_index');
+
 /** The statement that counts one more accepted submission of the form. */
 export const countSubmission = query<{ form: string; at: number }>(
   (value) => sql`insert into form_counters (form, submissions, created_at) values (${value('form')}, 1, ${value('at')})
@@ -272,6 +275,10 @@ const dropFields = query<{ ids: readonly string[] }>(
   ) => sql`update submissions set fields = '[]', control = '{}', spam_reasons = '[]', has_files = 0, stored = 'dropped'
     where id in ${listed(value('ids'))} and ${isSettled}`,
 );
+const unindexDropped = query<{ ids: readonly string[] }>(
+  (value) => sql`delete from submission_documents where submission in (
+    select id from submissions where id in ${listed(value('ids'))} and stored = 'dropped')`,
+);
 const isDropped = sql`exists (
   select 1 from submissions where submissions.id = messages.submission and submissions.stored = 'dropped')`;
 const dropFileRows = query<{ ids: readonly string[] }>(
@@ -293,6 +300,7 @@ export function dropSubmissionContent(those: readonly OldSubmission[]): Statemen
   return [
     lockSubmissions({ ids }),
     dropFields({ ids }),
+    unindexDropped({ ids }),
     dropFileRows({ ids }),
     removeFiles({ files: those.flatMap((each) => each.files) }),
     dropBodiesOfDropped({ ids }),

@@ -157,6 +157,14 @@ export interface Tables {
     has_files: number;
     created_at: number;
   };
+  /** Submissions whose words are not in the search index yet. */
+  submissions_to_index: {
+    submission: string;
+  };
+  /** Submissions that are in the search index. */
+  submission_documents: {
+    submission: string;
+  };
   /** A submission that its visitor has to confirm. */
   opt_ins: {
     submission: string;

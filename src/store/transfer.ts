@@ -173,10 +173,11 @@ function isCurrent(done: readonly string[], dialect: Dialect): boolean {
   return done.join() === Object.keys(migrationsFor(dialect)).toSorted().join();
 }
 
-/** All tables, parents before children; SQLite tells, and the other has the same. */
+/** All tables, parents before children; SQLite tells, and the other has the same, but for the search index, which is made anew. */
 async function tablesOf(sqlite: Database): Promise<Table[]> {
   const { rows } = await sql<{ name: string }>`select name from sqlite_master where type = 'table'
-    and name not like 'sqlite_%' and name not like 'kysely_%' and name <> ${PROGRESS} order by name`.execute(sqlite);
+    and name not like 'sqlite_%' and name not like 'kysely_%' and name not like 'submission_index%'
+    and name not in ('submission_documents', 'submissions_to_index', ${PROGRESS}) order by name`.execute(sqlite);
   const left: Table[] = [];
   for (const { name } of rows) {
     const info = await sql<{ name: string; pk: number }>`select name, pk from pragma_table_info(${name})`.execute(
@@ -341,6 +342,7 @@ function textOf(value: Value | undefined): unknown {
 async function finish(db: Database): Promise<void> {
   await db.transaction().execute(async (transaction) => {
     await sql`drop table ${sql.table(PROGRESS)}`.execute(transaction);
+    await sql`insert into submissions_to_index select id from submissions`.execute(transaction);
     await transaction.deleteFrom('kysely_migration').where('name', '=', UNFINISHED_COPY).execute();
   });
 }

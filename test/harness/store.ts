@@ -113,7 +113,8 @@ async function openIdleStore(): Promise<IdleStore> {
   const url = `sqlite:${join(folder, 'postern.db')}`;
   const store = await createStore(url);
   const tables = await store.read.introspection.getTables();
-  const texts = ['pragma defer_foreign_keys = on', ...tables.map(({ name }) => `delete from "${name}"`)];
+  const own = tables.filter(({ name }) => !name.startsWith('submission_index'));
+  const texts = ['pragma defer_foreign_keys = on', ...own.map(({ name }) => `delete from "${name}"`)];
   const unit = texts.map((text) => ({ definition: () => sql.raw(text), values: {} }));
   return {
     store,

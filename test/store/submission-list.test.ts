@@ -7,13 +7,16 @@ import {
   countSubmission,
   findSubmission,
   insertSubmission,
+  dropSubmissionContent,
   markSubmission,
+  noteToIndex,
   removeSubmission,
   submissionsOf,
   uncountSubmission,
 } from '../../src/store/submissions.ts';
 import { insertForm } from '../../src/store/forms.ts';
 import { endWaiting } from '../../src/store/deliveries.ts';
+import { indexSome } from '../../src/store/search.ts';
 import { UnmetError } from '../../src/store/store.ts';
 import {
   countInbox,
@@ -144,26 +147,88 @@ test('counts end where they say', async () => {
   });
 });
 
-test('text is found whatever its case and its special characters', async () => {
+/** Texts, what is sought, and which of them it finds: newest first. */
+const SEARCHES: readonly (readonly [string, readonly string[]])[] = [
+  ['müller', ['MÜLLER', 'Müller']],
+  ['muller', ['MÜLLER', 'Müller']],
+  ['mül', ['MÜLLER', 'Müller']],
+  ['50%', ['50% off', '500']],
+  ['50% off', ['50% off']],
+  ['off 50', ['50% off']],
+  ['nna', []],
+  ['anna@example.com', ['anna.b@example.com']],
+  ['name', ['anna.b@example.com', 'line\nbreak', '京都大学', 'Жук', '500', '50% off', 'MÜLLER', 'Müller']],
+  ['BREAK', ['line\nbreak']],
+  ['жУК', ['Жук']],
+  ['大学', ['京都大学']],
+  ['"*) OR ("', []],
+  ['%', []],
+  ['nobody', []],
+];
+
+test('words are found whatever their case and accents, before they are indexed and after', async () => {
   const store = await openTestStore();
-  const texts = ['Müller', 'MÜLLER', '50%', '50', 'a_b', 'axb', '"q"', '\\n', 'line\nbreak', 'Жук'];
-  await store.write(texts.map((text, i) => insertSubmission(rowAt(i, { fields: JSON.stringify([['name', text]]) }))));
-  const cases: [string, string[]][] = [
-    ['müller', ['MÜLLER', 'Müller']],
-    ['0%', ['50%']],
-    ['A_B', ['a_b']],
-    ['"q"', ['"q"']],
-    ['\\N', ['\\n']],
-    ['e\nb', ['line\nbreak']],
-    ['жУК', ['Жук']],
-    ['nobody', []],
-  ];
-  for (const [text, expected] of cases) {
-    const { rows } = await listSubmissions(store, { ...FORM, text }, { limit: 10 });
-    const found = rows.map(({ fields }) => (JSON.parse(fields) as [[string, string]])[0][1]);
-    expect([text, found]).toEqual([text, expected]);
-    expect((await countSubmissions(store, { ...FORM, text })).count).toBe(expected.length);
+  const texts = ['Müller', 'MÜLLER', '50% off', '500', 'Жук', '京都大学', 'line\nbreak', 'anna.b@example.com'];
+  const rows = texts.map((text, i) =>
+    rowAt(i, { fields: JSON.stringify([['name', text]]), form: `example.com/${i % 2}` }),
+  );
+  const foreign = rowAt(9, { fields: '[["name","Müller"]]', tenant: 'ten_2' });
+  await store.write([...rows, foreign].flatMap((row) => [insertSubmission(row), noteToIndex({ submission: row.id })]));
+  for (const state of ['waiting', 'partly indexed', 'indexed']) {
+    if (state !== 'waiting') await indexSome(store, state === 'indexed' ? 100 : 4);
+    for (const [text, expected] of SEARCHES) {
+      const filter = { tenant: 'ten_1', text };
+      const { rows: found, next } = await listSubmissions(store, filter, { limit: 10 });
+      const names = found.map(({ fields }) => (JSON.parse(fields) as [[string, string]])[0][1]);
+      expect([state, text, names.sort(), next]).toEqual([state, text, expected.toSorted(), null]);
+      expect(await countSubmissions(store, filter)).toEqual({ count: expected.length, isMore: false });
+      const [first] = (await listSubmissions(store, filter, { limit: 1 })).rows;
+      expect(first?.id).toBe(found[0]?.id);
+    }
+    const ofForm = { tenant: 'ten_1', form: 'example.com/0', text: 'muller' };
+    expect((await listSubmissions(store, ofForm, { limit: 10 })).rows.map(({ id }) => id)).toEqual([rows[0]?.id]);
+    const spam = { tenant: 'ten_1', status: 'spam', text: 'muller' } as const;
+    expect((await listSubmissions(store, spam, { limit: 10 })).rows).toEqual([]);
   }
+});
+
+test('a search goes from page to page, through what is indexed and what is not', async () => {
+  const store = await openTestStore();
+  const rows = Array.from({ length: 60 }, (_, i) =>
+    rowAt(Math.floor(i / 5), { fields: JSON.stringify([['name', i % 3 === 0 ? 'needle' : 'hay']]) }),
+  );
+  await store.write(rows.flatMap((row) => [insertSubmission(row), noteToIndex({ submission: row.id })]));
+  await indexSome(store, 40);
+  const wanted = rows.filter((_, i) => i % 3 === 0).map(({ id }) => id);
+  const ids: string[] = [];
+  for (let before: string | undefined; ;) {
+    const page = await listSubmissions(store, { tenant: 'ten_1', text: 'need' }, { before, limit: 3 });
+    ids.push(...page.rows.map(({ id }) => id));
+    if (page.next === null) break;
+    before = page.next;
+  }
+  expect(ids).toEqual(wanted.sort().reverse());
+});
+
+test('what is removed or dropped is found no more', async () => {
+  const store = await openTestStore();
+  const rows = [rowAt(0), rowAt(1), rowAt(2)];
+  const [removed, dropped, kept] = rows.map(({ id }) => id);
+  await store.write(rows.flatMap((row) => [insertSubmission(row), noteToIndex({ submission: row.id })]));
+  expect(await indexSome(store, 10)).toBe(3);
+  expect(await indexSome(store, 10)).toBe(0);
+  await store.write([
+    ...removeSubmission(removed ?? ''),
+    ...dropSubmissionContent([{ id: dropped ?? '', files: [], bytes: 0 }]),
+  ]);
+  const { rows: found } = await listSubmissions(store, { tenant: 'ten_1', text: 'ana' }, { limit: 10 });
+  expect(found.map(({ id }) => id)).toEqual([kept]);
+  // One that goes before it is indexed.
+  const late = rowAt(3);
+  await store.write([insertSubmission(late), noteToIndex({ submission: late.id })]);
+  await store.write(removeSubmission(late.id));
+  expect(await indexSome(store, 10)).toBe(1);
+  expect(await countSubmissions(store, { tenant: 'ten_1', text: 'ana' })).toEqual({ count: 1, isMore: false });
 });
 
 test('those of instant forms are of this tenant’s instant forms', async () => {

@@ -28,6 +28,7 @@ import { inbox } from './0027-inbox.ts';
 import { messageLists } from './0028-message-lists.ts';
 import { webhookPosts } from './0029-webhook-posts.ts';
 import { totp } from './0030-totp.ts';
+import { search } from './0032-search.ts';
 import { inboundLists } from './0033-inbound-lists.ts';
 import { revisionAuthor } from './0034-revision-author.ts';
 
@@ -61,6 +62,7 @@ export function migrationsFor(dialect: Dialect): Record<string, Migration> {
     '0028-message-lists': messageLists(),
     '0029-webhook-posts': webhookPosts(dialect),
     '0030-totp': totp(dialect),
+    '0032-search': search(dialect),
     '0033-inbound-lists': inboundLists(),
     '0034-revision-author': revisionAuthor(dialect),
   };

@@ -1,0 +1,205 @@
+/**
+ * Submissions by their words. A form post only notes that there is one to index; a job does it in the background, and until
+ * then a search reads the text itself: it finds what was committed, at once. What is deleted or dropped leaves the index in
+ * the same unit. The index also has the tenant and the form of each, so that a search reads no rows of others; which rows
+ * it may show is decided by the rows themselves.
+ */
+import { createHash } from 'node:crypto';
+import { sql } from 'kysely';
+import { timeOfId } from '../lib/ids.ts';
+import { deleteAmong, query, reader, type Statement } from './statement.ts';
+import type { Store } from './store.ts';
+import type { SubmissionRow } from './tables.ts';
+
+const MAX_WORDS = 2000;
+const MAX_WORD_LENGTH = 64;
+const MAX_WORDS_SOUGHT = 20;
+/** The beginning of a word is sought from so many characters on. */
+const MIN_PREFIX_LENGTH = 2;
+/** More forms than these are not told to the index. */
+const MAX_FORMS_SOUGHT = 50;
+/** Scripts that put no spaces between words: each character counts as one. */
+const WORD =
+  /[\p{Script=Han}\p{Script=Hiragana}\p{Script=Katakana}\p{Script=Thai}\p{Script=Lao}\p{Script=Khmer}\p{Script=Myanmar}]|(?:(?![\p{Script=Han}\p{Script=Hiragana}\p{Script=Katakana}\p{Script=Thai}\p{Script=Lao}\p{Script=Khmer}\p{Script=Myanmar}])[\p{L}\p{N}])+/gu;
+
+/** The words of a text: runs of letters and digits, without case and accents. */
+export function wordsOf(text: string): string[] {
+  const plain = text.normalize('NFKD').replaceAll(/\p{M}/gu, '').toLowerCase();
+  return (plain.match(WORD) ?? []).map((word) => Array.from(word).slice(0, MAX_WORD_LENGTH).join(''));
+}
+
+/** The words in names and values of the fields, each once. */
+function wordsOfFields(fields: string): string[] {
+  return [...new Set(textsIn(JSON.parse(fields)).flatMap((text) => wordsOf(text)))].slice(0, MAX_WORDS);
+}
+
+/** `[[name, value | [values]], …]` */
+function textsIn(value: unknown): string[] {
+  if (typeof value === 'string') return [value];
+  return Array.isArray(value) ? value.flatMap((each: unknown) => textsIn(each)) : [];
+}
+
+/** What is sought: every word, the last one also as the beginning of a longer one. */
+export interface Sought {
+  readonly whole: readonly string[];
+  readonly prefix: string | undefined;
+}
+
+/** What the text asks for; undefined where it has no word. */
+export function soughtBy(text: string): Sought | undefined {
+  const words = wordsOf(text).slice(0, MAX_WORDS_SOUGHT);
+  const last = words.at(-1);
+  if (last === undefined) return undefined;
+  return last.length < MIN_PREFIX_LENGTH
+    ? { whole: words, prefix: undefined }
+    : { whole: words.slice(0, -1), prefix: last };
+}
+
+function matches({ whole, prefix }: Sought, fields: string): boolean {
+  const words = wordsOfFields(fields);
+  return (
+    whole.every((word) => words.includes(word)) &&
+    (prefix === undefined || words.some((word) => word.startsWith(prefix)))
+  );
+}
+
+function tenantWord(tenant: string): string {
+  return `xt${createHash('sha256').update(tenant).digest('hex').slice(0, 24)}`;
+}
+
+function formWord(tenant: string, form: string): string {
+  return `xf${createHash('sha256').update(`${tenant}\n${form}`).digest('hex').slice(0, 24)}`;
+}
+
+// Documents of SQLite are numbered by the time of the submission and some of its random bits, so that the newest has the
+// highest number. Two that would have the same stand side by side.
+
+const EPOCH = Date.UTC(2020, 0, 1);
+const ALPHABET = '0123456789abcdefghjkmnpqrstvwxyz';
+/** In a number there is room for so many that came in one millisecond. */
+const PER_MS = 4096;
+const NEIGHBOURS = 16;
+
+function numberOf(id: string): number {
+  const bits = Array.from(id.slice(14, 17), (character) => Math.max(0, ALPHABET.indexOf(character)));
+  const [first = 0, second = 0, third = 0] = bits;
+  return Math.max(0, timeOfId(id) - EPOCH) * PER_MS + first * 128 + second * 4 + (third >> 3);
+}
+
+export interface SearchRange {
+  /** From this id on. */
+  readonly first: string;
+  /** Before this id. */
+  readonly last: string;
+}
+
+export interface Found {
+  /** Newest first; each has the words, or had them when it was indexed. */
+  readonly ids: readonly string[];
+  /** Where the search ended, if there may be more. */
+  readonly end: string | undefined;
+}
+
+interface Search {
+  readonly tenant: string;
+  /** Undefined: all of the tenant. */
+  readonly forms: readonly string[] | undefined;
+  readonly sought: Sought;
+  readonly range: SearchRange;
+  readonly limit: number;
+}
+
+/** The newest submissions with these words. */
+export async function searchSubmissions(store: Store, search: Search): Promise<Found> {
+  const { limit } = search;
+  const [indexed, waiting] = await Promise.all([findIndexed(store, search), findWaiting(store, search)]);
+  // Behind the place where one of the two ended, the other is not asked yet.
+  const ends = [indexed.length === limit ? indexed.at(-1) : undefined, waiting.end].filter((id) => id !== undefined);
+  const end = ends.sort().at(-1);
+  const ids = [...new Set([...indexed, ...waiting.ids])].sort().reverse();
+  return { ids: end === undefined ? ids : ids.filter((id) => id >= end), end };
+}
+
+async function findIndexed(store: Store, { tenant, forms, sought, range, limit }: Search): Promise<string[]> {
+  const { whole, prefix } = sought;
+  const places = forms !== undefined && forms.length <= MAX_FORMS_SOUGHT ? forms : undefined;
+  const ofForms = places?.map((form) => formWord(tenant, form));
+  if (ofForms?.length === 0) return [];
+  if (store.dialect === 'sqlite') {
+    const terms = [tenantWord(tenant), ...whole].map((word) => `"${word}"`);
+    if (prefix !== undefined) terms.push(`"${prefix}"*`);
+    if (ofForms !== undefined) terms.push(`(${ofForms.map((word) => `"${word}"`).join(' OR ')})`);
+    const low = range.first.startsWith('sub_') ? numberOf(range.first) - NEIGHBOURS : 0;
+    const high = range.last.startsWith('sub_') ? numberOf(range.last) + NEIGHBOURS : Number.MAX_SAFE_INTEGER;
+    const { rows } = await sql<{ id: string }>`select submission_documents.submission as id
+      from submission_index join submission_documents on submission_documents.doc = submission_index.rowid
+      where submission_index match ${terms.join(' AND ')} and submission_index.rowid >= cast(${low} as integer)
+        and submission_index.rowid <= cast(${high} as integer)
+      order by submission_index.rowid desc limit ${limit}`.execute(store.read);
+    return rows.map(({ id }) => id).filter((id) => id >= range.first && id < range.last);
+  }
+  const terms = [tenantWord(tenant), ...whole].map((word) => `'${word}'`);
+  if (prefix !== undefined) terms.push(`'${prefix}':*`);
+  if (ofForms !== undefined) terms.push(`(${ofForms.map((word) => `'${word}'`).join(' | ')})`);
+  const { rows } = await sql<{ id: string }>`select submission as id from submission_documents
+    where words @@ ${terms.join(' & ')}::tsquery and submission >= ${range.first} and submission < ${range.last}
+    order by submission desc limit ${limit}`.execute(store.read);
+  return rows.map(({ id }) => id);
+}
+
+type Text = Pick<SubmissionRow, 'id' | 'fields'>;
+
+async function findWaiting(store: Store, { tenant, sought, range, limit }: Search): Promise<Found> {
+  const { first, last } = range;
+  const { rows } = await sql<
+    Text & { tenant: string }
+  >`select submissions.id, submissions.tenant, submissions.fields from (
+      select submission from submissions_to_index where submission >= ${first} and submission < ${last}
+      order by submission desc limit ${limit}) as waiting
+    join submissions on submissions.id = waiting.submission
+    order by submissions.id desc`.execute(store.read);
+  const ids = rows.filter((row) => row.tenant === tenant && matches(sought, row.fields)).map(({ id }) => id);
+  return { ids, end: rows.length === limit ? rows.at(-1)?.id : undefined };
+}
+
+const doneIndexing = deleteAmong('submissions_to_index', 'submission');
+
+const addDocument = query<{ id: string; number: number }>(
+  (value) => sql`insert into submission_documents (doc, submission)
+    select coalesce((select max(doc) + 1 from submission_documents
+        where doc >= ${value('number')} and doc < ${value('number')} + ${sql.lit(NEIGHBOURS)}), ${value('number')}), id
+      from submissions where id = ${value('id')} and (stored is null or stored <> 'dropped')
+    on conflict do nothing`,
+);
+const addWords = query<{ id: string; words: string }>(
+  (value) => sql`insert into submission_index (rowid, words)
+    select doc, ${value('words')} from submission_documents where submission = ${value('id')}`,
+);
+/** Whoever drops the text at this moment is waited for. */
+const addVector = query<{ id: string; words: string }>(
+  (value) => sql`insert into submission_documents (submission, words)
+    select id, array_to_tsvector(string_to_array(${value('words')}, ' ')) from submissions
+      where id = ${value('id')} and (stored is null or stored <> 'dropped') for update
+    on conflict (submission) do nothing`,
+);
+
+const waiting = reader(
+  (limit: number) => sql<Pick<SubmissionRow, 'id' | 'tenant' | 'form'> & { fields: string | null }>`
+    select submissions_to_index.submission as id, submissions.tenant, submissions.form, submissions.fields
+    from submissions_to_index left join submissions on submissions.id = submissions_to_index.submission
+    order by submissions_to_index.submission desc limit ${limit}`,
+);
+
+/** Indexes the newest of those that wait, `limit` at most; answers how many there were. */
+export async function indexSome(store: Store, limit: number): Promise<number> {
+  const rows = await waiting(store, limit);
+  if (rows.length === 0) return 0;
+  const unit: Statement[] = rows.flatMap(({ id, tenant, form, fields }) => {
+    if (fields === null) return [];
+    const words = [tenantWord(tenant), formWord(tenant, form), ...wordsOfFields(fields)].join(' ');
+    if (store.dialect === 'postgres') return [addVector({ id, words })];
+    return [addDocument({ id, number: numberOf(id) }), addWords({ id, words })];
+  });
+  await store.write([...unit, doneIndexing(rows.map(({ id }) => id))]);
+  return rows.length;
+}
