@@ -52,7 +52,8 @@ export interface Parts<R extends Route> {
   readonly keepalive?: boolean;
 }
 
-const headers = new Map<string, string>();
+const VIEW = 'postern-view';
+const headers = new Map(new URLSearchParams(sessionStorage.getItem(VIEW) ?? ''));
 const listeners = new Set<(error: ApiError) => void>();
 
 /** Each call from now on is for this account (`X-Postern-Tenant`), or for one's own. */
@@ -68,6 +69,16 @@ export function viewEnvironment(environment: 'live' | 'test'): void {
 function setHeader(name: string, value: string | undefined): void {
   if (value === undefined) headers.delete(name);
   else headers.set(name, value);
+  // Of this tab alone: a reload goes on with what was looked at.
+  sessionStorage.setItem(VIEW, new URLSearchParams([...headers]).toString());
+}
+
+/** Each call from now on is for one's own account, live; answers whether that is a change. */
+export function resetView(): boolean {
+  const isChange = headers.size > 0;
+  headers.clear();
+  sessionStorage.removeItem(VIEW);
+  return isChange;
 }
 
 /** Calls this function when an answer says that nobody is signed in. */

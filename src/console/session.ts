@@ -1,6 +1,6 @@
 /** Who is signed in. */
 import type { Route } from '../contract/route.ts';
-import { actFor, call, onSignedOut, viewEnvironment } from './api.ts';
+import { actFor, ApiError, call, onSignedOut, resetView, viewEnvironment } from './api.ts';
 import { createChange } from './lib.ts';
 import { restartStream } from './stream.ts';
 
@@ -33,14 +33,25 @@ onSignedOut(() => {
 
 /** Asks the server who is signed in. Rejects with an ApiError. */
 export async function loadSession(): Promise<void> {
-  // oxlint-disable-next-line typescript/no-unsafe-type-assertion -- the contract says so
-  set((await call<Route>('GET /auth/session')) as State);
+  set(await askSession());
   restartStream();
+}
+
+async function askSession(): Promise<State> {
+  try {
+    // oxlint-disable-next-line typescript/no-unsafe-type-assertion -- the contract says so
+    return (await call<Route>('GET /auth/session')) as State;
+  } catch (error) {
+    // Whoever signed in after the operator acts for nobody, and an account may be gone.
+    if (error instanceof ApiError && error.code === 'AUTH_FORBIDDEN' && resetView()) return askSession();
+    throw error;
+  }
 }
 
 /** Ends the session on the server. */
 export async function signOut(): Promise<void> {
   await call('DELETE /auth/session');
+  resetView();
   set({ ...state, session: null });
 }
 

@@ -4,6 +4,7 @@ import { expect, test } from 'vitest';
 import { codeAt } from '../../src/accounts/totp.ts';
 import { insertTenant, OPERATOR } from '../../src/store/tenants.ts';
 import { startDevWorld, startSite, useBrowser } from '../harness/browser.ts';
+import { ask } from '../harness/binary.ts';
 import { startTestWorld, type TestWorld } from '../harness/daemon.ts';
 import { tenantRow, testKey } from '../harness/keys.ts';
 import { expectGoodPage } from './page-rules.ts';
@@ -131,6 +132,34 @@ test('a page of another origin can neither use the session nor show the console 
   await page.goto(`${here}/`);
   const [, frame] = page.frames();
   expect(await frame?.locator('body').innerText()).not.toContain('Overview');
+});
+
+test('the operator acts for an account, visibly, also after a reload, until they stop', async () => {
+  const world = await startTestWorld();
+  await world.daemon.store.write([insertTenant(tenantRow({ id: 'ten_anna', name: 'Anna’s bakery' }))]);
+  const { page, problems } = await openBrowser();
+  const link = await ask({ socketPath: world.daemon.addresses?.socket, path: '/admin/console-link', method: 'POST' });
+  const { hash } = new URL(String((link.body as { url: string }).url));
+  await page.goto(`${world.url}/console/sign-in${hash}`);
+  await page.getByRole('link', { name: 'Accounts' }).click();
+  await page.goto(`${world.url}/console/server/accounts/ten_anna`);
+  await page.getByRole('button', { name: 'Act for this account' }).click();
+  const banner = page.locator('.views').filter({ hasText: 'You act for Anna’s bakery' });
+  await banner.waitFor();
+  await page.goto(`${world.url}/console/account`);
+  await banner.waitFor();
+  await page.getByText('ten_anna').waitFor();
+  await expectGoodPage(page);
+  await page.getByRole('button', { name: 'Show test data' }).click();
+  await page.getByText('Test view: what test keys made.').waitFor();
+  await page.getByRole('button', { name: 'Sign out' }).click();
+  // Whoever signs in next in this tab acts for nobody.
+  const { value } = await testKey(world.daemon.store, { tenant: 'ten_anna' });
+  await page.getByRole('textbox', { name: 'API key' }).fill(value);
+  await page.keyboard.press('Enter');
+  await account(page).waitFor();
+  expect(await banner.count()).toBe(0);
+  expect(problems).toEqual([]);
 });
 
 test('what a browser calls itself is shown as it is, and does nothing', async () => {
