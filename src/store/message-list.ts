@@ -6,6 +6,7 @@
 import { sql, type RawBuilder } from 'kysely';
 import { firstId } from '../lib/ids.ts';
 import { listed, reader } from './statement.ts';
+import { newestSubmissions } from './submission-list.ts';
 import type { Store } from './store.ts';
 import type { DeliveryState, MessageKind, MessageRow } from './tables.ts';
 
@@ -39,6 +40,10 @@ export interface MessageListFilter {
 /** So many rows are looked at where more than an index is read, and where an index alone is. */
 const MAX_EXAMINED = 5000;
 const MAX_EXAMINED_IN_INDEX = 20_000;
+/** Of a form, whose mail is in the order of its submissions: in that order it has no index to be counted by. */
+const MAX_COUNT_OF_FORM = 1000;
+/** Submissions of a form whose mail is looked at. */
+const MAX_SUBMISSIONS = 1000;
 /** Numbers are exact up to here. */
 const MAX_COUNT = 10_000;
 
@@ -77,6 +82,7 @@ export async function listMessageIds(
   filter: MessageListFilter,
   { before, limit }: { readonly before?: string | undefined; readonly limit: number },
 ): Promise<Ids> {
+  if (filter.form !== undefined && filter.recipient === undefined) return listOfForm(store, filter, { before, limit });
   const { rows: found, end } = await span(store, filter, before);
   const { rows } = await sql<{ id: string }>`select distinct ${found} order by id desc limit ${limit + 1}`.execute(
     store.read,
@@ -91,11 +97,65 @@ export async function countMessages(
   store: Store,
   filter: MessageListFilter,
 ): Promise<{ readonly count: number; readonly more: boolean }> {
+  if (filter.form !== undefined && filter.recipient === undefined) {
+    const { ids, next } = await listOfForm(store, filter, { limit: MAX_COUNT_OF_FORM });
+    return { count: ids.length, more: next !== null };
+  }
   const { rows: found, end } = await span(store, filter);
   const { rows } = await sql<{ count: number }>`select count(*) as count
     from (select distinct ${found} limit ${MAX_COUNT + 1}) as found`.execute(store.read);
   const count = rows[0]?.count ?? 0;
   return { count: Math.min(count, MAX_COUNT), more: count > MAX_COUNT || end !== floorOf(filter) };
+}
+
+/**
+ * Mail of one form, by the age of its submissions: they have an index that knows the form. A cursor is the id of a message, or, where
+ * the search ended without one, of a submission in the shape of one.
+ */
+async function listOfForm(
+  store: Store,
+  filter: MessageListFilter,
+  { before, limit }: { readonly before?: string | undefined; readonly limit: number },
+): Promise<Ids> {
+  const { tenant, form, from, until } = filter;
+  const cursor = before === undefined ? undefined : await placeOf(store, before);
+  const page = { before: cursor?.submission, limit: MAX_SUBMISSIONS };
+  const older = await newestSubmissions(store, { tenant, form, from, until }, page);
+  const submissions = cursor === undefined ? older : [cursor.submission, ...older];
+  const id = sql.ref<string>('messages.id');
+  const rest = [
+    ...ofMessages(filter),
+    ...ofDeliveries(store, { ...filter, recipient: undefined }, id),
+    ...(cursor === undefined ? [] : [sql`(submission < ${cursor.submission} or ${id} < ${cursor.message})`]),
+  ];
+  const { rows } = await sql<{ id: string }>`select id from messages
+    where submission in ${listedValues(submissions)} and tenant = ${tenant} and ${isListed} ${all(rest)}
+    order by submission desc, id desc limit ${limit + 1}`.execute(store.read);
+  const ids = rows.map((row) => row.id);
+  if (ids.length > limit) return { ids: ids.slice(0, limit), next: ids[limit - 1] ?? null };
+  const last = older.length === MAX_SUBMISSIONS ? older.at(-1) : undefined;
+  return { ids, next: last === undefined ? null : last.replace('sub_', 'msg_') };
+}
+
+/** As values of the query: it is built anew each time. */
+function listedValues(ids: readonly string[]): RawBuilder<unknown> {
+  return sql`(${sql.join(ids.length === 0 ? [''] : ids)})`;
+}
+
+const submissionOf = reader(
+  (id: string) => sql<Pick<MessageRow, 'submission'>>`select submission from messages where id = ${id}`,
+);
+
+/** Where a cursor stands in the mail of a form. */
+async function placeOf(
+  store: Store,
+  cursor: string,
+): Promise<{ readonly submission: string; readonly message: string }> {
+  const [row] = await submissionOf(store, cursor);
+  const { submission } = row ?? {};
+  return typeof submission === 'string'
+    ? { submission, message: cursor }
+    : { submission: cursor.replace('msg_', 'sub_'), message: '' };
 }
 
 /** What one call looks at: the columns and the rest of a query, and the oldest id among it. */

@@ -47,7 +47,7 @@ export async function listSubmissions(
   { before, limit }: { readonly before?: string | undefined; readonly limit: number },
 ): Promise<{ readonly rows: readonly SubmissionRow[]; readonly next: string | null }> {
   if (filter.text !== undefined) return searched(store, { ...filter, text: filter.text }, { before, limit });
-  const ids = await newest(store, filter, { before, limit: limit + 1 });
+  const ids = await newestSubmissions(store, filter, { before, limit: limit + 1 });
   const rows = await rowsOf(store, ids);
   return { rows: rows.slice(0, limit), next: rows.length > limit ? (rows[limit - 1]?.id ?? null) : null };
 }
@@ -248,7 +248,7 @@ async function instantAmong(store: Store, sections: readonly Section[]): Promise
 }
 
 /** The newest ids of the filter: only the sections whose own newest are among them matter. */
-async function newest(
+export async function newestSubmissions(
   store: Store,
   filter: SubmissionFilter,
   { before, limit }: { readonly before?: string | undefined; readonly limit: number },

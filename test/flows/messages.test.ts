@@ -111,6 +111,20 @@ test('every kind is listed with its state and found by recipient, subject, form,
   expect(message.timeline.map(({ step }) => step)).toEqual(expect.arrayContaining(['message', 'attempt', 'end']));
 });
 
+test('mail of one form is listed by the age of its submissions, page by page', async () => {
+  const { world, client } = await start();
+  for (const message of ['first', 'second', 'third']) await world.post('/example.test/contact', { message });
+  const { messages: all } = await settled(client, 3);
+  const found: string[] = [];
+  for (let cursor: string | null = ''; cursor !== null;) {
+    const page = await list(client, `?form=example.test/contact&limit=1${cursor === '' ? '' : `&cursor=${cursor}`}`);
+    expect(page).toMatchObject({ count: 3, count_is_more: false });
+    found.push(...page.messages.map(({ id }) => id));
+    cursor = page.next_cursor;
+  }
+  expect(found).toEqual(all.map(({ id }) => id));
+});
+
 test('a bounced recipient is queued again, and what waits is cancelled', async () => {
   const { world, client } = await start();
   let code = 550;
