@@ -2,7 +2,7 @@
 import { z } from 'zod';
 import { PUBLIC_EVENTS } from '../lib/event-types.ts';
 import { route } from './route.ts';
-import { environment, listing, optionalTime, page, time } from './values.ts';
+import { environment, listing, longPage, optionalTime, page, time } from './values.ts';
 
 const url = z.string().min(1).max(2000).describe('A public http or https address.');
 const events = z
@@ -43,8 +43,6 @@ const delivery = z.object({
   created_at: optionalTime,
 });
 
-/** Deliveries that are counted one by one. */
-export const MAX_COUNTED_DELIVERIES = 10_000;
 /** Characters of a request body that are shown. */
 export const MAX_SHOWN_BODY = 65_536;
 
@@ -113,9 +111,7 @@ export const webhooks = {
       state: deliveryState.optional().describe('Only deliveries in this state.'),
       event: eventId.optional().describe('Only the delivery of this event.'),
     }),
-    answer: page({ deliveries: z.array(delivery) }).extend({
-      count_is_more: z.boolean().describe('There are more than `count`, which ends at 10,000.'),
-    }),
+    answer: longPage({ deliveries: z.array(delivery) }),
   }),
   delivery: route('GET /webhooks/:id/deliveries/:delivery', {
     ...WEBHOOKS,

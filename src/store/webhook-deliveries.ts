@@ -243,7 +243,7 @@ function matching(store: Store, { webhook, state, event }: WebhookDeliveryFilter
     case 'pending':
       return rows.where(sql<boolean>`settled_at is null`);
     case 'delivered':
-      return rows.where('state', '=', 'delivered');
+      return rows.where(sql<boolean>`state = 'delivered'`);
     case 'failed':
       return rows.where(sql<boolean>`state in ('bounced', 'expired', 'cancelled')`);
   }

@@ -48,6 +48,12 @@ test('a first form is made, tried, looked at and deleted', async () => {
   await expectGood(page);
   await page.getByRole('tab', { name: 'Preview' }).click();
   await page.frameLocator('iframe').getByText('Ada Lovelace').first().waitFor();
+  await page.getByLabel('With which data').selectOption({ label: 'With your own words' });
+  await page.getByLabel('Fields').fill('email: bo@inbox.test\nmessage: <b>Hi</b>');
+  await page.frameLocator('iframe').getByText('<b>Hi</b>').waitFor();
+  await expectGood(page);
+  await page.getByLabel('With which data').selectOption({ index: 2 });
+  await page.frameLocator('iframe').getByText('Ada Lovelace').first().waitFor();
   await page.getByLabel('What to show').selectOption('error');
   await page.frameLocator('iframe').getByRole('alert').waitFor();
   await expectGood(page);

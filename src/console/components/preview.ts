@@ -1,6 +1,7 @@
 /** How a mail or a page of a form looks, from the configuration in force or from one that is being typed. */
 import type { formTools } from '../../contract/forms.ts';
 import type { AnswerOf } from '../../contract/route.ts';
+import type { submissions } from '../../contract/submissions.ts';
 import { call } from '../api.ts';
 import { useLoaded } from '../data.ts';
 import { html, type ComponentChildren, useEffect, useRef, useState } from '../lib.ts';
@@ -8,6 +9,7 @@ import { Ready, Tabs } from './basics.ts';
 import { Field, Select } from './fields.ts';
 
 type Shown = AnswerOf<typeof formTools.preview>;
+type Submission = AnswerOf<typeof submissions.list>['submissions'][number];
 type Show = 'notification' | 'acknowledgment' | 'confirmation' | 'thank_you' | 'error';
 
 const SHOWS: readonly (readonly [Show, string])[] = [
@@ -24,31 +26,49 @@ interface PreviewProps {
   readonly bundle?: { readonly config: string; readonly files: Readonly<Record<string, string>> } | undefined;
 }
 
-/** Chooses what to look at, with data that can be changed. */
+const SAMPLE = 'sample';
+const OWN = 'own';
+
+/** Chooses what to look at, with a sample, with one's own words, or with what a visitor sent. */
 export function Preview({ form, bundle }: PreviewProps): ComponentChildren {
   const [show, setShow] = useState<string>('notification');
-  const [data, setData] = useState('');
-  const fields = fieldsOf(data);
-  const body = { show, ...bundle, ...(fields !== undefined && fields !== 'invalid' && { fields }) };
-  const loaded = useLoaded(JSON.stringify([form, show]), (signal) => request(form, body, signal));
-  const settled = useSettled(JSON.stringify([bundle, data]));
+  const [source, setSource] = useState<string>(SAMPLE);
+  const [text, setText] = useState('name: Ada Lovelace\nemail: ada@example.com\nmessage: Hello');
+  const latest = useLoaded(`latest ${form}`, async (signal) => {
+    const parts = { params: { form }, query: { limit: LATEST }, signal };
+    return (await call<typeof submissions.list>('GET /forms/*form/submissions', parts)).submissions;
+  });
+  const fields = source === OWN ? fieldsOf(text) : {};
+  const data = source === OWN ? { fields } : source === SAMPLE ? {} : { submission: source };
+  const body = { show, ...bundle, ...data };
+  const loaded = useLoaded(JSON.stringify([form, show, source]), (signal) => request(form, body, signal));
+  const settled = useSettled(JSON.stringify([bundle, fields]));
   const isFirst = useRef(true);
   useEffect(() => {
-    if (!isFirst.current && fields !== 'invalid') loaded.reload();
+    if (!isFirst.current && fields !== undefined) loaded.reload();
     isFirst.current = false;
   }, [settled]);
+  const sources = [[SAMPLE, 'With a sample'], [OWN, 'With your own words'], ...(latest.data ?? []).map(named)] as const;
   return html`<div class="preview">
     <div class="filters">
       <${Select} label="What to show" value=${show} change=${setShow} options=${SHOWS} />
+      <${Select} label="With which data" value=${source} change=${setSource} options=${sources} />
     </div>
+    ${source === OWN && html`<${Field} label="Fields" rows=${5} value=${text} change=${setText} fault=${fields === undefined ? 'Write one field per line, such as name: Ada' : undefined} hint="One field per line." />`}
     <${Ready} of=${loaded} lines=${6}>
       ${(shown: Shown) => html`<${Rendered} shown=${shown} />`}
     <//>
-    <details class="more-fields">
-      <summary>Sample data</summary>
-      <${Field} label="Fields" rows=${6} value=${data} change=${setData} fault=${fields === 'invalid' ? 'Write one field per line, such as name: Ada' : undefined} placeholder=${'name: Ada Lovelace\nemail: ada@example.com\nmessage: Hello'} hint="One field per line. Empty: a sample of all fields of the form." />
-    </details>
   </div>`;
+}
+
+/** So many submissions are offered. */
+const LATEST = 20;
+const MAX_NAME = 40;
+const day = new Intl.DateTimeFormat(undefined, { dateStyle: 'medium', timeStyle: 'short' });
+
+function named({ id, fields, created_at: at }: Submission): [id: string, name: string] {
+  const [first = ''] = [fields['name'] ?? fields['email'] ?? Object.values(fields)[0] ?? ''].flat();
+  return [id, `${first.slice(0, MAX_NAME)} (${day.format(new Date(at))})`];
 }
 
 function request(form: string, body: object, signal: AbortSignal): Promise<Shown> {
@@ -67,12 +87,11 @@ function useSettled(value: string): string {
   return settled;
 }
 
-/** Fields from lines; undefined where there are none. */
-function fieldsOf(text: string): Readonly<Record<string, string>> | undefined | 'invalid' {
+/** Fields from lines; undefined where there are none, or one of them names no field. */
+function fieldsOf(text: string): Readonly<Record<string, string>> | undefined {
   const lines = text.split('\n').filter((line) => line.trim() !== '');
-  if (lines.length === 0) return undefined;
   const pairs = lines.map((line) => /^\s*([^:]{1,200}?)\s*:\s*(.*)$/.exec(line));
-  if (pairs.includes(null)) return 'invalid';
+  if (pairs.length === 0 || pairs.includes(null)) return undefined;
   return Object.fromEntries(pairs.map((pair) => [pair?.[1] ?? '', pair?.[2] ?? '']));
 }
 

@@ -79,8 +79,8 @@ function WebhookLine({ of }: { readonly of: Webhook }): ComponentChildren {
   const about = [description, form ?? (project === null ? '' : `project ${project}`), eventsText(events)];
   return html`<li>
     <a class="split" href=${href(`/webhooks/${id}`)}>
-      <span><strong class="line">${url}</strong><span class="soft line">${about.filter((text) => text !== '').join(' · ')}</span></span>
-      <${State} of=${failing === null || status === 'disabled' ? status : 'failing'} />
+      <span><strong class="line">${url}</strong><span class="soft small line">${about.filter((text) => text !== '').join(' · ')}</span></span>
+      ${failing === null || status === 'disabled' ? html`<${State} of=${status} />` : html`<${Badge} tone="warn">failing<//>`}
     </a>
   </li>`;
 }

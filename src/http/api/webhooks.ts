@@ -1,5 +1,6 @@
 /** Webhooks of a tenant: those that the API makes, and those of its configurations, which it shows and cannot change. */
 import { z } from 'zod';
+import { MAX_COUNT } from '../../contract/values.ts';
 import * as contract from '../../contract/webhooks.ts';
 import { bodyOfEvent } from '../../events/event-body.ts';
 import { newSecret, testBody } from '../../events/post.ts';
@@ -101,11 +102,11 @@ export function webhooksRoutes({ store, clock, objects, webhooks }: Services): R
         const filter = { webhook, ...only };
         const rows = await listWebhookDeliveries(store, filter, { before: cursor, limit: limit + 1 });
         const { page, next_cursor } = pageOf(rows, limit, ({ id }) => id);
-        const count = await countWebhookDeliveries(store, filter, contract.MAX_COUNTED_DELIVERIES + 1);
+        const count = await countWebhookDeliveries(store, filter, MAX_COUNT + 1);
         return json({
           deliveries: page.map(shownDelivery),
-          count: Math.min(count, contract.MAX_COUNTED_DELIVERIES),
-          count_is_more: count > contract.MAX_COUNTED_DELIVERIES,
+          count: Math.min(count, MAX_COUNT),
+          count_is_more: count > MAX_COUNT,
           next_cursor,
         });
       }),
