@@ -3,8 +3,8 @@ import { ApiError } from './api.ts';
 import { Failed, Loading } from './components/basics.ts';
 import { Messages } from './components/messages.ts';
 import { html, type ComponentChildren, useEffect, useLayoutEffect, useRef, useState } from './lib.ts';
-import { PAGES, type PageEntry, type PageProps } from './pages/table.ts';
-import { currentPlace, href, match, usePlace } from './router.ts';
+import { PAGES, type PageEntry } from './pages/table.ts';
+import { currentPlace, href, match, type PageProps, usePlace } from './router.ts';
 import { actForAccount, can, loadSession, type Session, signOut, useSession, view } from './session.ts';
 
 /** Everything below the body. */

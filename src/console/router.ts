@@ -13,6 +13,11 @@ export interface Place {
   readonly query: Readonly<Record<string, string>>;
 }
 
+/** What a page gets: the parameters of its path. */
+export interface PageProps {
+  readonly params: Readonly<Record<string, string>>;
+}
+
 const place = createChange();
 
 /** Where we are. */

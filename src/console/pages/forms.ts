@@ -24,9 +24,8 @@ import { confirm, doing } from '../components/messages.ts';
 import { Preview } from '../components/preview.ts';
 import { useListing, useLoaded } from '../data.ts';
 import { html, type ComponentChildren, useState } from '../lib.ts';
-import { go, href, setQuery, usePlace } from '../router.ts';
+import { go, href, setQuery, usePlace, type PageProps } from '../router.ts';
 import { can } from '../session.ts';
-import type { PageProps } from './table.ts';
 
 type Form = AnswerOf<typeof forms.list>['forms'][number];
 type FormWithSettings = AnswerOf<typeof forms.show>;

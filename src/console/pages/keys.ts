@@ -7,9 +7,8 @@ import { Check, Field } from '../components/fields.ts';
 import { confirm, doing } from '../components/messages.ts';
 import { useListing, useLoaded } from '../data.ts';
 import { html, type ComponentChildren, useState } from '../lib.ts';
-import { href, setQuery, usePlace } from '../router.ts';
+import { href, setQuery, usePlace, type PageProps } from '../router.ts';
 import { can } from '../session.ts';
-import type { PageProps } from './table.ts';
 
 type Key = AnswerOf<typeof keys.list>['api_keys'][number];
 type Permission = Key['permissions'][number];

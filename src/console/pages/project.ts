@@ -10,9 +10,8 @@ import { confirm, doing, say } from '../components/messages.ts';
 import { Preview } from '../components/preview.ts';
 import { useListing, useLoaded } from '../data.ts';
 import { html, type ComponentChildren, useEffect, useState } from '../lib.ts';
-import { go, href, setQuery, usePlace } from '../router.ts';
+import { go, href, setQuery, usePlace, type PageProps } from '../router.ts';
 import { can } from '../session.ts';
-import type { PageProps } from './table.ts';
 
 type Project = AnswerOf<typeof projects.show>;
 type Config = AnswerOf<typeof projects.config>;

@@ -1,10 +1,6 @@
 /** The pages of the console by their addresses. Each page's module is fetched when it is first shown. */
 import type { ComponentChildren } from '../lib.ts';
-
-/** What a page gets: the parameters of its path. */
-export interface PageProps {
-  readonly params: Readonly<Record<string, string>>;
-}
+import type { PageProps } from '../router.ts';
 
 type PageComponent = (props: PageProps) => ComponentChildren;
 

@@ -20,9 +20,8 @@ import { Check, Field, Select } from '../components/fields.ts';
 import { confirm, doing } from '../components/messages.ts';
 import { type Loaded, useListing, useLoaded } from '../data.ts';
 import { html, type ComponentChildren, useState } from '../lib.ts';
-import { go, href, setQuery, usePlace } from '../router.ts';
+import { go, href, setQuery, usePlace, type PageProps } from '../router.ts';
 import { can } from '../session.ts';
-import type { PageProps } from './table.ts';
 
 type Webhook = AnswerOf<typeof webhooks.list>['webhooks'][number];
 type Delivery = AnswerOf<typeof webhooks.deliveries>['deliveries'][number];
