@@ -95,12 +95,7 @@ export async function call<R extends Route>(address: Address<R>, parts: Parts<R>
   return (await response.json()) as AnswerOf<R>;
 }
 
-/** The same for an answer that is no JSON: an export, a file, a source. */
-export async function callText<R extends Route>(address: Address<R>, parts: Parts<R> = {}): Promise<string> {
-  return (await send(address, parts)).text();
-}
-
-/** The same for a file, as the visitor sent it. */
+/** The same for a file, as the visitor sent it. Rejects with an ApiError. */
 export async function callBlob<R extends Route>(address: Address<R>, parts: Parts<R> = {}): Promise<Blob> {
   return (await send(address, parts)).blob();
 }

@@ -4,7 +4,7 @@ import { Failed, Loading } from './components/basics.ts';
 import { Messages } from './components/messages.ts';
 import { html, type ComponentChildren, useEffect, useLayoutEffect, useRef, useState } from './lib.ts';
 import { PAGES, type PageEntry } from './pages/table.ts';
-import { currentPlace, href, match, type PageProps, usePlace } from './router.ts';
+import { href, match, type PageProps, usePlace } from './router.ts';
 import { actForAccount, can, loadSession, type Session, signOut, useSession, view } from './session.ts';
 
 /** Everything below the body. */
@@ -110,10 +110,4 @@ function Side({ session, path }: { readonly session: Session; readonly path: str
         </ul>
       </div>
     </nav>`;
-}
-
-/** Where somebody who is not signed in goes on afterwards. */
-export function afterSignIn(): string {
-  const { path } = currentPlace();
-  return path === '/sign-in' ? '/' : path;
 }

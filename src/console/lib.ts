@@ -4,7 +4,7 @@ import { useEffect, useState } from 'preact/hooks';
 import htm from 'htm';
 
 export { render, type ComponentChildren } from 'preact';
-export { useEffect, useId, useLayoutEffect, useMemo, useReducer, useRef, useState } from 'preact/hooks';
+export { useEffect, useId, useLayoutEffect, useMemo, useRef, useState } from 'preact/hooks';
 
 /** A piece of a page: html`<p class="soft">${text}</p>`. What is inserted is text, never markup. */
 export const html: (strings: TemplateStringsArray, ...values: unknown[]) => ComponentChildren = htm.bind(h);

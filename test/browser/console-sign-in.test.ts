@@ -139,7 +139,7 @@ test('the operator acts for an account, visibly, also after a reload, until they
   await world.daemon.store.write([insertTenant(tenantRow({ id: 'ten_anna', name: 'Anna’s bakery' }))]);
   const { page, problems } = await openBrowser();
   const link = await ask({ socketPath: world.daemon.addresses?.socket, path: '/admin/console-link', method: 'POST' });
-  const { hash } = new URL(String((link.body as { url: string }).url));
+  const { hash } = new URL((link.body as { url: string }).url);
   await page.goto(`${world.url}/console/sign-in${hash}`);
   await page.getByRole('link', { name: 'Accounts' }).click();
   await page.goto(`${world.url}/console/server/accounts/ten_anna`);
