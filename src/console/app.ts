@@ -39,7 +39,7 @@ function Views({ session }: { readonly session: Session }): ComponentChildren {
   const { acting_for: actingFor, environment } = session;
   if (actingFor === null && environment === 'live') return null;
   return html`<div class="note warn views" role="status">
-    ${actingFor !== null && html`<p>You act for <strong>${actingFor.name}</strong>. <button type="button" class="quiet small" onClick=${() => actForAccount(undefined)}>Stop</button></p>`}
+    ${actingFor !== null && html`<p><span>You act for <strong>${actingFor.name}</strong>.</span> <button type="button" class="quiet small" onClick=${() => actForAccount(undefined)}>Stop</button></p>`}
     ${environment === 'test' && html`<p>Test view: what test keys made. <button type="button" class="quiet small" onClick=${() => view('live')}>Show live data</button></p>`}
   </div>`;
 }
