@@ -43,7 +43,7 @@ const MAX_EXAMINED_IN_INDEX = 20_000;
 /** Of a form, whose mail is in the order of its submissions: in that order it has no index to be counted by. */
 const MAX_COUNT_OF_FORM = 1000;
 /** Submissions of a form whose mail is looked at. */
-const MAX_SUBMISSIONS = 1000;
+const MAX_SUBMISSIONS = 300;
 /** Numbers are exact up to here. */
 const MAX_COUNT = 10_000;
 
@@ -124,7 +124,8 @@ async function listOfForm(
   const submissions = cursor === undefined ? older : [cursor.submission, ...older];
   const id = sql.ref<string>('messages.id');
   const rest = [
-    ...ofMessages(filter),
+    // They are of the form already: asked again, PostgreSQL reads all submissions.
+    ...ofMessages({ ...filter, form: undefined }),
     ...ofDeliveries(store, { ...filter, recipient: undefined }, id),
     ...(cursor === undefined ? [] : [sql`(submission < ${cursor.submission} or ${id} < ${cursor.message})`]),
   ];
