@@ -35,7 +35,9 @@ export interface OverviewParts {
 
 type Figures = Answer['today'];
 
-const RECENT_MS = 5000;
+/** Of the time at most one part in so many is spent counting. */
+const REST = 20;
+const MAX_RECENT_MS = 5000;
 const WEEK_MS = 7 * 86_400_000;
 const MAX_OF_KIND = 20;
 const MAX_COUNTED = 1000;
@@ -46,19 +48,25 @@ export function createOverview(parts: OverviewParts): {
 } {
   const { store, clock, counts, snapshot } = parts;
   /** By the beginning of the day. */
-  const recent = new Map<number, { readonly figures: Promise<Figures>; readonly until: number }>();
+  const recent = new Map<number, { readonly figures: Promise<Figures>; until: number }>();
 
-  /** Of the server they are kept for some seconds: a busy hour is counted event by event until it is over. */
+  /** Of the server they are kept for a while, the longer the more they cost: a busy hour is counted event by event until it is over. */
   function figures(principal: Principal, from: number, until: number): Promise<Figures> {
     if (!isOfServer(principal)) return counted(principal, from, until);
-    const now = clock.monotonic();
+    const began = clock.monotonic();
     const known = recent.get(from);
-    if (known !== undefined && known.until > now) return known.figures;
-    for (const [key, { until: end }] of recent) if (end <= now) recent.delete(key);
-    const made = counted(principal, from, until);
-    recent.set(from, { figures: made, until: now + RECENT_MS });
-    made.catch(() => recent.delete(from));
-    return made;
+    if (known !== undefined && known.until > began) return known.figures;
+    for (const [key, { until: end }] of recent) if (end <= began) recent.delete(key);
+    const kept = { figures: counted(principal, from, until), until: Infinity };
+    recent.set(from, kept);
+    kept.figures.then(
+      () => {
+        const now = clock.monotonic();
+        kept.until = now + Math.min((now - began) * REST, MAX_RECENT_MS);
+      },
+      () => recent.delete(from),
+    );
+    return kept.figures;
   }
 
   async function counted(principal: Principal, from: number, until: number): Promise<Figures> {

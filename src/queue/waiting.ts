@@ -1,6 +1,6 @@
 /**
  * How much waits for each destination. Nobody counts that as it happens, because each delivery would pay for it: it is counted when
- * somebody looks, from destination to destination in the index of what waits, a few at a time, and kept for some seconds. Whoever asks
+ * somebody looks, from destination to destination in the index of what waits, a few at a time, and kept for a while, the longer the more it cost. Whoever asks
  * waits for a moment only, and then gets what is counted so far.
  */
 import type { Clock } from '../lib/clock.ts';
@@ -12,7 +12,9 @@ export const MAX_COUNTED = 10_000;
 /** The destinations with the most. */
 const MAX_KEPT = 1000;
 const AT_ONCE = 100;
-const FRESH_MS = 10_000;
+/** Of the time at most one part in so many is spent counting. */
+const REST = 20;
+const MAX_FRESH_MS = 10_000;
 /** Whoever asks waits for so long at most. */
 const PATIENCE_MS = 100;
 
@@ -39,6 +41,7 @@ export function createWaitingMail({ store, clock }: { readonly store: Store; rea
 
   async function count(): Promise<void> {
     const at = clock.now();
+    const began = clock.monotonic();
     let destinations: WaitingCount[] = [];
     let known = 0;
     for (let after = ''; ;) {
@@ -53,7 +56,8 @@ export function createWaitingMail({ store, clock }: { readonly store: Store; rea
       await clock.sleep(0);
     }
     last = partial;
-    freshUntil = clock.monotonic() + FRESH_MS;
+    const now = clock.monotonic();
+    freshUntil = now + Math.min((now - began) * REST, MAX_FRESH_MS);
   }
 
   return {

@@ -75,19 +75,6 @@ test('destinations are listed by how much waits, with their states', async () =>
   expect((await destinations(http, '?limit=1')).destinations.length).toBe(1);
 });
 
-test('counts are kept for some seconds, and taken from destination to destination', async () => {
-  const clock = testClock(NOW);
-  const http = await startHttp({ clock });
-  await send(http, clock.now(), ...Array.from({ length: 101 }, (_, i) => `d${i}.test`));
-  const first = destinations(http, '?limit=200');
-  for (let i = 0; i < 50; i++) await new Promise((resolve) => setTimeout(resolve, 5));
-  expect((await first).destinations.length).toBe(101);
-  await send(http, clock.now(), 'new.test');
-  expect((await destinations(http)).count).toBe(101);
-  clock.advance(10_000);
-  expect((await destinations(http)).count).toBe(102);
-});
-
 test('the log is found by an id', async () => {
   const logLines = createLogLines(testClock(NOW));
   const http = await startHttp({ options: { logLines } });

@@ -84,3 +84,21 @@ test('whoever asks waits for a moment only, and many ask once', async () => {
   const [first, second] = await both;
   expect([first.complete, first.count, second.count, asked]).toEqual([false, 100, 100, 1]);
 });
+
+test('a count is kept the longer the more it cost, and is of all destinations', async () => {
+  const store = await open();
+  const clock = testClock(NOW);
+  await send(store, NOW, ...Array.from({ length: 101 }, (_, i) => `d${i}.test`));
+  // The turn that others get takes a tenth of a second.
+  const waiting = createWaitingMail({
+    store,
+    clock: { ...clock, sleep: (ms) => (ms === 0 ? Promise.resolve(clock.advance(100)) : clock.sleep(ms)) },
+  });
+  await waiting.read();
+  await expect.poll(async () => (await waiting.read()).complete).toBe(true);
+  await send(store, NOW, 'new.test');
+  expect(await waiting.read()).toMatchObject({ count: 101, complete: true });
+  clock.advance(10_000);
+  await waiting.read();
+  await expect.poll(async () => (await waiting.read()).count).toBe(102);
+});

@@ -1,7 +1,7 @@
 /** What waits, by destination: how much, since when, why; and what the operator does about it. */
 import type { queue } from '../../../contract/queue.ts';
 import type { AnswerOf } from '../../../contract/route.ts';
-import { call } from '../../api.ts';
+import { ApiError, call } from '../../api.ts';
 import {
   Action,
   Badge,
@@ -16,10 +16,10 @@ import {
   State,
   Time,
 } from '../../components/basics.ts';
-import { Select } from '../../components/fields.ts';
+import { Field, Select } from '../../components/fields.ts';
 import { confirm, doing, say } from '../../components/messages.ts';
 import { useListing, useLoaded } from '../../data.ts';
-import { html, type ComponentChildren, useEffect } from '../../lib.ts';
+import { html, type ComponentChildren, useEffect, useState } from '../../lib.ts';
 import { href, setQuery, usePlace } from '../../router.ts';
 
 type Destinations = AnswerOf<typeof queue.destinations>;
@@ -51,7 +51,9 @@ export function Queue(): ComponentChildren {
     return () => clearInterval(timer);
   }, [loaded.data?.complete]);
   const count = loaded.data?.count;
-  return html`<${Page} title="Queue" aside=${count === undefined || count === 0 ? undefined : `mail waits for ${number(count)} ${count === 1 ? 'destination' : 'destinations'}`}>
+  const [isHolding, setHolding] = useState(false);
+  return html`<${Page} title="Queue" aside=${count === undefined || count === 0 ? undefined : `mail waits for ${number(count)} ${count === 1 ? 'destination' : 'destinations'}`} actions=${html`<button type="button" class="quiet" aria-expanded=${isHolding ? 'true' : 'false'} onClick=${() => setHolding(!isHolding)}>Hold a destination</button>`}>
+    ${isHolding && html`<${HoldForm} close=${() => setHolding(false)} held=${() => (setHolding(false), setQuery({ state: 'held' }), loaded.reload())} />`}
     <div class="filters">
       <${Select} label="Destinations" value=${state} change=${(value: string) => setQuery({ state: value === 'all' ? undefined : value })} options=${FILTERS} />
     </div>
@@ -67,6 +69,27 @@ export function Queue(): ComponentChildren {
       }
     `}<//>
   <//>`;
+}
+
+/** Also of what nothing waits for yet. */
+function HoldForm({ close, held }: { readonly close: () => void; readonly held: () => void }): ComponentChildren {
+  const [domain, setDomain] = useState('');
+  const [error, setError] = useState<ApiError>();
+  async function hold(event: Event): Promise<void> {
+    event.preventDefault();
+    try {
+      await call<typeof queue.hold>('POST /admin/queue/hold', { body: { domain } });
+      say(`Mail for ${domain} is held, also what comes from now on.`);
+      held();
+    } catch (failure) {
+      if (!(failure instanceof ApiError)) throw failure;
+      setError(failure);
+    }
+  }
+  return html`<form class="card" onSubmit=${hold}>
+    <${Field} label="Domain" required value=${domain} change=${setDomain} fault=${error?.details[0]?.message ?? error?.message} hint="Domain of the recipients, such as example.com, or the id of a webhook. What is for it is kept until you release it, and does not expire." />
+    <div class="actions"><button>Hold</button><button type="button" class="quiet" onClick=${close}>Cancel</button></div>
+  </form>`;
 }
 
 function Row({ of, reload }: { readonly of: Destination; readonly reload: () => void }): ComponentChildren {
