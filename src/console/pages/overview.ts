@@ -188,7 +188,8 @@ function OverTime({ isServer }: { readonly isServer: boolean }): ComponentChildr
       const scope = isServer ? 'server' : 'account';
       return call<typeof analytics.show>('GET /analytics', { query: { interval, scope, ...span, from }, signal });
     },
-    { live: LIVE },
+    // A long time looks the same a second later, and costs more.
+    { live: range[0] === '24h' && !isDrawn ? LIVE : [] },
   );
   function zoom(from: number, to: number): void {
     // Whole hours, so that the address says what is shown.
