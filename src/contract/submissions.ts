@@ -5,7 +5,7 @@ import { route } from './route.ts';
 import { domainName, environment, flag, listing, longPage, MAX_COUNT, since, time, until } from './values.ts';
 
 /** Submissions with the words that one page of a search looks at. */
-const MAX_SEARCHED = 2000;
+const MAX_SEARCHED = 1000;
 
 const submission = z.object({
   id: z.string(),

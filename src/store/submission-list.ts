@@ -31,7 +31,7 @@ export interface SubmissionFilter {
 }
 
 /** Of so many with the words at a time the others of a filter are chosen, so that no search keeps the daemon busy for long. */
-export const SEARCHED = 2000;
+export const SEARCHED = 1000;
 /** Nothing is counted further. */
 export const MAX_COUNT = 10_000;
 /** Unread submissions of one form are not counted further. */
@@ -40,12 +40,19 @@ const MAX_FORMS_COUNTED = 200;
 /** So many sections are read by one statement: SQLite joins 500 at most. */
 const AT_ONCE = 100;
 
+export interface SubmissionPage {
+  readonly rows: readonly SubmissionRow[];
+  readonly next: string | null;
+  /** On the first page of a search what `countSubmissions` would say: it is known by then. */
+  readonly count?: Count | undefined;
+}
+
 /** One page; `next` is `before` of the next one, null after the last. With `text` it may hold few or none although there are more: `next` goes on where the search ended. */
 export async function listSubmissions(
   store: Store,
   filter: SubmissionFilter,
   { before, limit }: { readonly before?: string | undefined; readonly limit: number },
-): Promise<{ readonly rows: readonly SubmissionRow[]; readonly next: string | null }> {
+): Promise<SubmissionPage> {
   if (filter.text !== undefined) return searched(store, { ...filter, text: filter.text }, { before, limit });
   const ids = await newestSubmissions(store, filter, { before, limit: limit + 1 });
   const rows = await rowsOf(store, ids);
@@ -58,11 +65,12 @@ async function searched(
   store: Store,
   filter: TextFilter,
   { before, limit }: { readonly before?: string | undefined; readonly limit: number },
-): Promise<{ readonly rows: readonly SubmissionRow[]; readonly next: string | null }> {
+): Promise<SubmissionPage> {
   const { ids, end } = await foundBy(store, filter, before);
   const rows = await rowsOf(store, ids.slice(0, limit + 1));
   const next = ids.length > limit ? ids[limit - 1] : end;
-  return { rows: rows.slice(0, limit), next: next ?? null };
+  const count = before === undefined ? { count: ids.length, isMore: end !== undefined } : undefined;
+  return { rows: rows.slice(0, limit), next: next ?? null, count };
 }
 
 /** The newest with the words, of `SEARCHED` those that are in the sections of the filter. */
@@ -212,14 +220,13 @@ async function readSections(store: Store, { tenant, form, range }: Sought): Prom
   const own = form === undefined ? sql`tenant = ${tenant}` : sql`tenant = ${tenant} and form = ${form}`;
   const order = sql`order by form, status, unread, has_files, id`;
   const key = sql`id, form, status, unread, has_files, domain`;
-  const behind = sql`(form, status, unread, has_files)
-    > (sections.form, sections.status, sections.unread, sections.has_files)`;
   const next =
     store.dialect === 'sqlite'
       ? sql`select n.id, n.form, n.status, n.unread, n.has_files, n.domain from sections
-          join submissions as n on n.id = (select id from submissions where ${own} and ${behind} ${order} limit 1)`
+          join submissions as n on n.id = ${behindOnSqlite(tenant, form)}`
       : sql`select n.* from sections
-          cross join lateral (select ${key} from submissions where ${own} and ${behind} ${order} limit 1) as n`;
+          cross join lateral (select ${key} from submissions where ${own} and (form, status, unread, has_files)
+            > (sections.form, sections.status, sections.unread, sections.has_files) ${order} limit 1) as n`;
   const { rows } = await sql<SectionHead & { readonly head: string | null }>`
     with recursive sections as (
       select * from (select ${key} from submissions where ${own} ${order} limit 1) as first
@@ -233,6 +240,20 @@ async function readSections(store: Store, { tenant, form, range }: Sought): Prom
       order by submissions.id desc limit 1) as head
     from sections`.execute(store.read);
   return rows.flatMap(({ head, ...section }) => (head === null ? [] : [{ ...section, tenant, head }]));
+}
+
+/** The first submission behind a section. SQLite compares rows by their first column alone where they are those of a join. */
+function behindOnSqlite(tenant: string, form: string | undefined): RawBuilder<unknown> {
+  const own = sql`tenant = ${tenant}`;
+  const ofForm = sql`${own} and form = sections.form`;
+  const ofStatus = sql`${ofForm} and status = sections.status`;
+  const others = [
+    sql`${ofStatus} and unread = sections.unread and has_files > sections.has_files order by has_files, id`,
+    sql`${ofStatus} and unread > sections.unread order by unread, has_files, id`,
+    sql`${ofForm} and status > sections.status order by status, unread, has_files, id`,
+    ...(form === undefined ? [sql`${own} and form > sections.form order by form, status, unread, has_files, id`] : []),
+  ];
+  return sql`coalesce(${sql.join(others.map((where) => sql`(select id from submissions where ${where} limit 1)`))})`;
 }
 
 const instantForms = reader(

@@ -50,8 +50,12 @@ export function submissionsRoutes(services: Services): Route[] {
   }
 
   async function list(filter: SubmissionFilter, page: { cursor?: string | undefined; limit: number }) {
-    const { rows, next } = await listSubmissions(store, filter, { before: page.cursor, limit: page.limit });
-    const { count, isMore } = await countSubmissions(store, filter);
+    const {
+      rows,
+      next,
+      count: known,
+    } = await listSubmissions(store, filter, { before: page.cursor, limit: page.limit });
+    const { count, isMore } = known ?? (await countSubmissions(store, filter));
     return json({
       submissions: await shownSubmissions(store, rows),
       count,

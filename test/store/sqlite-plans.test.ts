@@ -1,0 +1,49 @@
+/** What the lists of the API ask the database reads no large table from one end to the other, however it is filtered. */
+import Database from 'better-sqlite3';
+import { Kysely, SqliteDialect } from 'kysely';
+import { expect, onTestFinished, test } from 'vitest';
+import { LISTS } from '../../bench/lib/lists.ts';
+import { createCompiler } from '../../src/store/statement.ts';
+import type { Store } from '../../src/store/store.ts';
+import type { Tables } from '../../src/store/tables.ts';
+import { fillDatabase } from '../../bench/lib/fill.ts';
+import { createStore } from '../../src/store/database.ts';
+import { freshDatabase } from '../harness/store.ts';
+
+const LARGE = 'submissions|messages|deliveries|attempts|events|inbound_log|submission_documents|submission_files';
+
+test('no list scans a large table', async () => {
+  const url = await freshDatabase();
+  await fillDatabase(url, 300);
+  const inner = await createStore(url);
+  const database = new Database(url.slice('sqlite:'.length), { readonly: true });
+  onTestFinished(async () => {
+    database.close();
+    await inner.close();
+  });
+  const asked: string[] = [];
+  const read = new Kysely<Tables>({
+    dialect: new SqliteDialect({ database }),
+    log: ({ query: { sql } }) => void asked.push(sql),
+  });
+  const compile = createCompiler(read, 'sqlite');
+  const store: Store = {
+    ...inner,
+    read,
+    select(statement) {
+      asked.push(compile(statement.definition).sql);
+      return inner.select(statement);
+    },
+  };
+  for (const [name, , list] of LISTS) {
+    asked.length = 0;
+    await list(store);
+    expect(asked.length, name).toBeGreaterThan(0);
+    for (const sql of asked) {
+      const plan = database.prepare<unknown[], { detail: string }>(`explain query plan ${sql}`);
+      const steps = plan.all(...Array.from(sql.matchAll(/\?/g), () => null)).map(({ detail }) => detail);
+      const scans = steps.filter((step) => new RegExp(`^SCAN (?:${LARGE})(?: |$)`).test(step));
+      expect([name, sql, scans]).toEqual([name, sql, []]);
+    }
+  }
+});
