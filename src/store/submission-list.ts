@@ -225,8 +225,7 @@ async function readSections(store: Store, { tenant, form, range }: Sought): Prom
       ? sql`select n.id, n.form, n.status, n.unread, n.has_files, n.domain from sections
           join submissions as n on n.id = ${behindOnSqlite(tenant, form)}`
       : sql`select n.* from sections
-          cross join lateral (select ${key} from submissions where ${own} and (form, status, unread, has_files)
-            > (sections.form, sections.status, sections.unread, sections.has_files) ${order} limit 1) as n`;
+          cross join lateral (select ${key} from submissions where ${own} and ${behindOnPostgres(form)} ${order} limit 1) as n`;
   const { rows } = await sql<SectionHead & { readonly head: string | null }>`
     with recursive sections as (
       select * from (select ${key} from submissions where ${own} ${order} limit 1) as first
@@ -240,6 +239,13 @@ async function readSections(store: Store, { tenant, form, range }: Sought): Prom
       order by submissions.id desc limit 1) as head
     from sections`.execute(store.read);
   return rows.flatMap(({ head, ...section }) => (head === null ? [] : [{ ...section, tenant, head }]));
+}
+
+/** What is behind a section. Of one form without its column: the index is used only by what follows an equal column. */
+function behindOnPostgres(form: string | undefined): RawBuilder<unknown> {
+  return form === undefined
+    ? sql`(form, status, unread, has_files) > (sections.form, sections.status, sections.unread, sections.has_files)`
+    : sql`(status, unread, has_files) > (sections.status, sections.unread, sections.has_files)`;
 }
 
 /** The first submission behind a section. SQLite compares rows by their first column alone where they are those of a join. */
