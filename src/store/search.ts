@@ -7,7 +7,7 @@
 import { createHash } from 'node:crypto';
 import { sql } from 'kysely';
 import { timeOfId } from '../lib/ids.ts';
-import { deleteAmong, query, reader, type Statement } from './statement.ts';
+import { deleteAmong, listed, query, reader, type Statement } from './statement.ts';
 import type { Store } from './store.ts';
 import type { SubmissionRow } from './tables.ts';
 
@@ -127,16 +127,15 @@ async function findIndexed(store: Store, { tenant, forms, sought, range, limit }
   if (ofForms?.length === 0) return [];
   if (store.dialect === 'sqlite') {
     const terms = [tenantWord(tenant), ...whole].map((word) => `"${word}"`);
-    if (prefix !== undefined) terms.push(`"${prefix}"*`);
     if (ofForms !== undefined) terms.push(`(${ofForms.map((word) => `"${word}"`).join(' OR ')})`);
-    const low = range.first.startsWith('sub_') ? numberOf(range.first) - NEIGHBOURS : 0;
-    const high = range.last.startsWith('sub_') ? numberOf(range.last) + NEIGHBOURS : Number.MAX_SAFE_INTEGER;
-    const { rows } = await sql<{ id: string }>`select submission_documents.submission as id
-      from submission_index join submission_documents on submission_documents.doc = submission_index.rowid
-      where submission_index match ${terms.join(' AND ')} and submission_index.rowid >= cast(${low} as integer)
-        and submission_index.rowid <= cast(${high} as integer)
-      order by submission_index.rowid desc limit ${limit}`.execute(store.read);
-    return rows.map(({ id }) => id).filter((id) => id >= range.first && id < range.last);
+    if (prefix === undefined) return matchOnSqlite(store, terms, { range, limit });
+    if (whole.length > 0) {
+      // SQLite puts together all entries of all words with this beginning first: the few with the other words are read sooner.
+      const few = await matchOnSqlite(store, terms, { range, limit });
+      if (few.length < limit)
+        return (await textsOf(store, few)).flatMap(({ id, fields }) => (matches(sought, fields) ? id : []));
+    }
+    return matchOnSqlite(store, [...terms, `"${prefix}"*`], { range, limit });
   }
   const terms = [tenantWord(tenant), ...whole].map((word) => `'${word}'`);
   if (prefix !== undefined) terms.push(`'${prefix}':*`);
@@ -147,7 +146,27 @@ async function findIndexed(store: Store, { tenant, forms, sought, range, limit }
   return rows.map(({ id }) => id);
 }
 
+async function matchOnSqlite(
+  store: Store,
+  terms: readonly string[],
+  { range: { first, last }, limit }: Pick<Search, 'range' | 'limit'>,
+): Promise<string[]> {
+  const low = first.startsWith('sub_') ? numberOf(first) - NEIGHBOURS : 0;
+  const high = last.startsWith('sub_') ? numberOf(last) + NEIGHBOURS : Number.MAX_SAFE_INTEGER;
+  const { rows } = await sql<{ id: string }>`select submission_documents.submission as id
+    from submission_index join submission_documents on submission_documents.doc = submission_index.rowid
+    where submission_index match ${terms.join(' AND ')} and submission_index.rowid >= cast(${low} as integer)
+      and submission_index.rowid <= cast(${high} as integer)
+      and submission_documents.submission >= ${first} and submission_documents.submission < ${last}
+    order by submission_index.rowid desc limit ${limit}`.execute(store.read);
+  return rows.map(({ id }) => id);
+}
+
 type Text = Pick<SubmissionRow, 'id' | 'fields'>;
+
+const textsOf = reader(
+  (ids: readonly string[]) => sql<Text>`select id, fields from submissions where id in ${listed(ids)} order by id desc`,
+);
 
 async function findWaiting(store: Store, { tenant, sought, range, limit }: Search): Promise<Found> {
   const { first, last } = range;

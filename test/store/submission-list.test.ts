@@ -26,6 +26,7 @@ import {
   MAX_COUNT,
   MAX_UNREAD_OF_FORM,
   partsOf,
+  SEARCHED,
   type SubmissionFilter,
 } from '../../src/store/submission-list.ts';
 import type { SubmissionRow } from '../../src/store/tables.ts';
@@ -208,6 +209,27 @@ test('a search goes from page to page, through what is indexed and what is not',
     before = page.next;
   }
   expect(ids).toEqual(wanted.sort().reverse());
+});
+
+test('a search with a filter goes on behind those that it let through none of', async () => {
+  const store = await openTestStore();
+  const rows = Array.from({ length: 2 * SEARCHED + 50 }, (_, i) => rowAt(i, { status: i < 40 ? 'accepted' : 'spam' }));
+  await store.write(rows.flatMap((row) => [insertSubmission(row), noteToIndex({ submission: row.id })]));
+  while ((await indexSome(store, 500)) > 0);
+  const ids: string[] = [];
+  for (const text of ['ana', 'name an']) {
+    for (let before: string | undefined; ;) {
+      const page = await listSubmissions(store, { tenant: 'ten_1', status: 'accepted', text }, { before, limit: 30 });
+      ids.push(...page.rows.map(({ id }) => id));
+      if (page.next === null) break;
+      before = page.next;
+    }
+  }
+  const wanted = rows
+    .slice(0, 40)
+    .map(({ id }) => id)
+    .reverse();
+  expect(ids).toEqual([...wanted, ...wanted]);
 });
 
 test('what is removed or dropped is found no more', async () => {
