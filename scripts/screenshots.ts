@@ -1,6 +1,6 @@
 /**
  * `npm run screenshots`: takes the pictures of README.md and docs/tutorial.md from a running `postern dev`, with Debian's
- * Chromium. Run it after a change of the demo form, the built-in notification or the outbox.
+ * Chromium. Run it after a change of the demo form, the built-in notification, the outbox or the console.
  */
 import { mkdtemp, rm, stat } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
@@ -53,6 +53,17 @@ try {
     .click();
   await page.frameLocator('iframe[sandbox]').getByText('Ada Lovelace').first().waitFor();
   await save(page, 'mail');
+  await page.setViewportSize({ width: 1280, height: 800 });
+  await page.goto(`${url}/console/submissions`);
+  await page.getByText('is the workshop on 12 March still open?').first().click();
+  await page.getByRole('article', { name: 'Submission' }).getByText('delivered').first().waitFor();
+  await save(page, 'console-submissions');
+  await page.goto(`${url}/console/domains/demo.test`);
+  await page.getByText('verified').first().waitFor();
+  await save(page, 'console-domain');
+  await page.goto(`${url}/console`);
+  await page.getByText('Show as a table').first().waitFor();
+  await save(page, 'console-overview');
   await browser.close();
 } finally {
   await dev.stop('SIGINT');
