@@ -67,7 +67,7 @@ function FirstSteps({ of: { first_steps: steps } }: { readonly of: Answer }): Co
 
 const TILES = [
   ['submissions', 'Submissions', '/submissions', {}],
-  ['spam', 'Spam', '/submissions', { status: 'spam' }],
+  ['spam', 'Spam', '/submissions', { view: 'spam' }],
   ['delivered', 'Delivered', '/mail', { state: 'delivered' }],
   ['deferred', 'Deferred', '/mail', { state: 'deferred' }],
   ['bounced', 'Bounced', '/mail', { state: 'bounced' }],

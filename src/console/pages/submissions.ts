@@ -260,7 +260,7 @@ export function Submissions({ params }: { readonly params: Readonly<Record<strin
         <${Views} filters=${filters} counts=${counts.data} />
         <${FilterRow} filters=${filters} />
         <${Chosen} chosen=${chosen} items=${items} choose=${setChosen} perform=${perform} view=${filters.view} />
-        <${Rows} list=${list} items=${items} filters=${filters} open=${open} chosen=${chosen} toggle=${toggle} />
+        <${Rows} list=${list} items=${items} filters=${filters} total=${counts.data?.all ?? 0} open=${open} chosen=${chosen} toggle=${toggle} />
       </section>
       ${
         open === undefined
@@ -369,17 +369,19 @@ interface RowsProps {
   readonly list: Listing<Listed>;
   readonly items: readonly Listed[];
   readonly filters: Filters;
+  /** However they are filtered. */
+  readonly total: number;
   readonly open: string | undefined;
   readonly chosen: ReadonlySet<string>;
   readonly toggle: (id: string) => void;
 }
 
-function Rows({ list, items, filters, open, chosen, toggle }: RowsProps): ComponentChildren {
+function Rows({ list, items, filters, total, open, chosen, toggle }: RowsProps): ComponentChildren {
   if (list.error !== undefined) return html`<${Failed} error=${list.error} retry=${list.reload} />`;
   if (items.length === 0 && (list.isLoading || list.hasMore)) {
     return list.isLoading ? html`<${Loading} lines=${8} />` : html`<${More} list=${list} />`;
   }
-  if (items.length === 0) return html`<${Nothing} filters=${filters} />`;
+  if (items.length === 0) return html`<${Nothing} filters=${filters} total=${total} />`;
   return html`<ul class="list mails">
       ${items.map((item) => html`<${Row} key=${item.id} item=${item} isOpen=${item.id === open} isChosen=${chosen.has(item.id)} toggle=${toggle} />`)}
     </ul>
@@ -421,7 +423,7 @@ function Row({ item, isOpen, isChosen, toggle }: RowProps): ComponentChildren {
 }
 
 /** Says what would be here, and what to do first. */
-function Nothing({ filters }: { readonly filters: Filters }): ComponentChildren {
+function Nothing({ filters, total }: Pick<RowsProps, 'filters' | 'total'>): ComponentChildren {
   const { view, q, form, from, to, files } = filters;
   if (q !== '' || form !== '' || from !== '' || to !== '' || files !== '') {
     return html`<${Empty} title="Nothing found">
@@ -434,6 +436,9 @@ function Nothing({ filters }: { readonly filters: Filters }): ComponentChildren 
   if (view === 'pending')
     return html`<${Empty} title="Nothing pending"><p>Forms with double opt-in keep submissions here until their visitors confirm them.</p><//>`;
   if (view === 'unread') return html`<${Empty} title="All read"><p>New submissions appear here by themselves.</p><//>`;
+  if (total > 0) {
+    return html`<${Empty} title="The inbox is empty"><p>Spam and what visitors have to confirm is in the views above. New submissions appear here by themselves.</p><//>`;
+  }
   return html`<${Empty} title="No submissions yet">
     <p>They appear here as soon as somebody sends one of your forms.</p>
     <p><a class="button" href=${href('/forms')}>Open your forms</a></p>
