@@ -155,9 +155,9 @@ describe('the files of a release', () => {
 
   test('have all that the program imports', () => {
     const program = join(unpack('amd64'), 'usr/lib/postern');
-    // Those of threads and processes do their work at once.
+    // Those of threads and processes do their work at once; the console runs in a browser.
     const modules = globSync('src/**/*.js', { cwd: program }).filter(
-      (path) => !/main\.js$|-(?:thread|process)\.js$/.test(path),
+      (path) => !/main\.js$|-(?:thread|process)\.js$|^src\/console\//.test(path),
     );
     // What is imported when it is first needed.
     const late = modules.flatMap((path) =>
@@ -168,6 +168,11 @@ describe('the files of a release', () => {
     const script = `for (const name of ${JSON.stringify(all)}) await import(name); console.log('all')`;
     const node = join(program, 'bin/node');
     expect(execFileSync(node, ['--input-type=module', '-e', script], { cwd: program, encoding: 'utf8' })).toBe('all\n');
+    // Reading the files of the console, and those of the packages that it uses.
+    const exchange = { path: '/console', snapshot: { server: { server: { console: { enabled: true } } } } };
+    const page = `const { createConsole } = await import('./src/http/console.js'); console.log(createConsole()(${JSON.stringify(exchange)}).body)`;
+    const shown = execFileSync(node, ['--input-type=module', '-e', page], { cwd: program, encoding: 'utf8' });
+    expect(shown.match(/rel="modulepreload" href="\/console\/[0-9a-f]{16}\//g)?.length).toBeGreaterThan(10);
   });
 });
 

@@ -5,7 +5,7 @@
 import { ApiError, call } from '../api.ts';
 import { Action } from '../components/basics.ts';
 import { Field } from '../components/fields.ts';
-import { html, type ComponentChildren, useEffect, useRef, useState } from '../lib.ts';
+import { html, type ComponentChildren, useEffect, useLayoutEffect, useRef, useState } from '../lib.ts';
 import { currentPlace, go, href } from '../router.ts';
 import { loadSession, signOut, useSession } from '../session.ts';
 import type { sessions } from '../../contract/sessions.ts';
@@ -146,7 +146,8 @@ interface FormProps {
 function Form({ name, send, button, kind = '', children }: FormProps): ComponentChildren {
   const [isBusy, setBusy] = useState(false);
   const form = useRef<HTMLFormElement>(null);
-  useEffect(() => {
+  // At once: who types already is not led elsewhere.
+  useLayoutEffect(() => {
     const first = document.querySelector('main form');
     if (first === form.current) form.current?.querySelector('input')?.focus();
   }, []);
