@@ -105,7 +105,7 @@ export type Reload =
 export interface ConfigSource {
   /** What is in force now. */
   current(): Snapshot;
-  /** The settings of server.yml in force, without secrets. */
+  /** The active settings of server.yml, without secrets. */
   settings(): readonly ShownSetting[];
   /** Reads all files again, and what the database says of projects. Never rejects: what cannot be read is a refusal. */
   reload(): Promise<Reload>;

@@ -1,6 +1,7 @@
 /** Mail of an account of every kind: notifications, forwarded mail, what programs send; with all that happened to it. */
 import { z } from 'zod';
 import { status } from './email.ts';
+import { timeline } from './queue.ts';
 import { route } from './route.ts';
 import { domainName, environment, listing, mailAddress, optionalTime, page, since, time, until } from './values.ts';
 
@@ -77,20 +78,7 @@ const message = summary.extend({
       'What `GET /messages/{id}/content` shows: the message as it was or is sent; what was asked for through the API; a forwarded message as it came; or nothing, because it is not made yet, is not kept, or holds a link that acts for its recipient.',
     ),
   recipients: z.array(recipient.extend({ id: z.string(), attempts: z.array(attempt) })),
-  timeline: z
-    .array(
-      z.object({
-        at: time,
-        step: z
-          .string()
-          .describe(
-            '`request`, `inbound`, `judged`, `message`, `attempt`, `end`, `event`, `webhook`; `waits` is yet to come.',
-          ),
-        id: z.string().describe('The id of what it happened to.'),
-        text: z.string(),
-      }),
-    )
-    .describe('Oldest first.'),
+  timeline,
 });
 
 const content = z.object({

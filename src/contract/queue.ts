@@ -17,6 +17,22 @@ import {
   until,
 } from './values.ts';
 
+/** What happened to a thing, step by step. */
+export const timeline = z
+  .array(
+    z.object({
+      at: time,
+      step: z
+        .string()
+        .describe(
+          '`request`, `inbound`, `judged`, `message`, `attempt`, `end`, `event`, `webhook`; `waits` is yet to come.',
+        ),
+      id: z.string().describe('The id of what it happened to.'),
+      text: z.string(),
+    }),
+  )
+  .describe('Oldest first.');
+
 const state = z.enum([
   'queued',
   'sending',
@@ -301,20 +317,7 @@ export const mailLog = {
       request: z.string().nullable(),
       submission: z.string().nullable(),
       messages: z.array(z.string()),
-      timeline: z
-        .array(
-          z.object({
-            at: time,
-            step: z
-              .string()
-              .describe(
-                '`request`, `inbound`, `judged`, `message`, `attempt`, `end`, `event`, `webhook`; `waits` is yet to come.',
-              ),
-            id: z.string().describe('The id of what it happened to.'),
-            text: z.string(),
-          }),
-        )
-        .describe('Oldest first.'),
+      timeline,
     }),
   }),
   explain: route('GET /admin/explain', {

@@ -2,6 +2,7 @@
  * The real program, as an operator runs it: `bin/postern serve --config FILE` with a folder of its own for configuration
  * and database, that a test starts, kills and starts again. Its domain is verified by DNS as any other.
  */
+import { existsSync } from 'node:fs';
 import { mkdir, rename, writeFile } from 'node:fs/promises';
 import { request, type RequestOptions } from 'node:http';
 import { join } from 'node:path';
@@ -200,6 +201,8 @@ export async function openAppliance(options: ApplianceOptions): Promise<Applianc
   async function start(launcher?: string): Promise<Run> {
     const run = await launch(launcher);
     await run.ready();
+    // It listens on the socket a moment after it is ready on the port.
+    await until('the admin socket is there', () => Promise.resolve(existsSync(socket)));
     return run;
   }
 
@@ -207,7 +210,6 @@ export async function openAppliance(options: ApplianceOptions): Promise<Applianc
     const run = await start();
     published = recordsOf(await probe());
     dns.set([...WORLD, ...published]);
-    // It listens on the socket a moment after it is ready on the port.
     await until('the domain is verified', async () => {
       const answer = await admin(`/domains/${DOMAIN}/verify`, 'POST').catch(() => undefined);
       return answer?.status === 200 && (await probe()).status === 400;

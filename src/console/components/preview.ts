@@ -1,4 +1,4 @@
-/** How a mail or a page of a form looks, from the configuration in force or from one that is being typed. */
+/** How a mail or a page of a form looks, from the deployed configuration or from one that is being typed. */
 import type { formTools } from '../../contract/forms.ts';
 import type { AnswerOf } from '../../contract/route.ts';
 import type { submissions } from '../../contract/submissions.ts';
@@ -22,7 +22,7 @@ const SHOWS: readonly (readonly [Show, string])[] = [
 
 interface PreviewProps {
   readonly form: string;
-  /** A configuration that is not in force. */
+  /** A configuration that is not deployed. */
   readonly bundle?: { readonly config: string; readonly files: Readonly<Record<string, string>> } | undefined;
 }
 

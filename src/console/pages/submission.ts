@@ -159,7 +159,7 @@ async function save(submission: string, file: File): Promise<void> {
   setTimeout(() => URL.revokeObjectURL(url), 60_000);
 }
 
-/** A picture, from its bytes: the page asks nobody else for it, and it can be nothing but a picture. */
+/** A picture as a data: URL of its bytes: the browser requests nothing, and runs nothing that is in it. */
 function Picture({ submission, file }: { readonly submission: string; readonly file: File }): ComponentChildren {
   const [source, setSource] = useState<string>();
   useEffect(() => {

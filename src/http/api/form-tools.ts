@@ -55,7 +55,7 @@ export function formToolsRoutes(services: Services): Route[] {
     return notFound('form', call.params.id, 'FORM_NOT_FOUND');
   }
 
-  /** The form of a configuration that is not in force. */
+  /** The form of a configuration that is not deployed. */
   async function formOfBundle(
     { principal, exchange }: Pick<Call, 'principal' | 'exchange'>,
     id: FormId,

@@ -65,7 +65,7 @@ export interface Services extends PushParts, ReleaseParts, TransactionalParts {
     dnsbl: readonly string[];
     port25: string | undefined;
   }) => Promise<DataOf<typeof doctor.check>>;
-  /** The settings of server.yml in force, without secrets. */
+  /** The active settings of server.yml, without secrets. */
   readonly settings: ConfigSource['settings'];
   /** The last hour of the log. */
   readonly logLines: Pick<LogLines, 'find' | 'since'>;

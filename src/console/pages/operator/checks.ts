@@ -1,4 +1,4 @@
-/** The operator looks at the server: what doctor finds, the settings in force, and the log. */
+/** The operator looks at the server: what doctor finds, the active settings, and the log. */
 import type { AnswerOf } from '../../../contract/route.ts';
 import type { configCheck, doctor, serverConfig, serverLog } from '../../../contract/server.ts';
 import { call } from '../../api.ts';
