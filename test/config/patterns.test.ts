@@ -1,7 +1,7 @@
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 import { fieldPattern, patternProblem } from '../../src/config/patterns.ts';
-import { cpuSeconds } from '../harness/cpu.ts';
+import { leastCpuSeconds } from '../harness/cpu.ts';
 
 describe('patterns of fields', () => {
   test.each([
@@ -24,7 +24,7 @@ describe('patterns of fields', () => {
     '%s is taken, and takes time that is linear in the text',
     (pattern) => {
       expect(patternProblem(pattern)).toBeUndefined();
-      expect(cpuSeconds(() => fieldPattern(pattern).matches(`${'a'.repeat(10_000)}!`))).toBeLessThan(0.1);
+      expect(leastCpuSeconds(() => fieldPattern(pattern).matches(`${'a'.repeat(10_000)}!`), 0.1)).toBeLessThan(0.1);
     },
   );
 

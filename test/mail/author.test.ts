@@ -3,7 +3,7 @@ import { authenticate } from '../../src/mail/authenticate.ts';
 import { readAuthor } from '../../src/mail/author.ts';
 import { fieldsOf } from '../../src/mail/header.ts';
 import { testClock } from '../harness/clock.ts';
-import { cpuSeconds } from '../harness/cpu.ts';
+import { leastCpuSeconds } from '../harness/cpu.ts';
 import { ACCEPTED, REFUSED, REFUSED_HEADERS } from './author-forms.ts';
 import { stubDns } from './stub-dns.ts';
 
@@ -73,5 +73,7 @@ test('reading takes linear time', () => {
     'a@b.c,'.repeat(2600),
     '[('.repeat(8000),
   ];
-  expect(cpuSeconds(() => forms.forEach((form) => readAuthor(fieldsOf(`From: ${form}\r\n`))))).toBeLessThan(0.5);
+  expect(leastCpuSeconds(() => forms.forEach((form) => readAuthor(fieldsOf(`From: ${form}\r\n`))), 0.5)).toBeLessThan(
+    0.5,
+  );
 });
