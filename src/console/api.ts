@@ -50,6 +50,8 @@ export interface Parts<R extends Route> {
   readonly signal?: AbortSignal | undefined;
   /** Goes on although the page is left. */
   readonly keepalive?: boolean;
+  /** The media type of the answer, where it is not JSON. */
+  readonly accept?: string;
 }
 
 const VIEW = 'postern-view';
@@ -100,6 +102,21 @@ export async function callBlob<R extends Route>(address: Address<R>, parts: Part
   return (await send(address, parts)).blob();
 }
 
+/** Reads an answer that shows its progress, a JSON object in each line, as the lines come. Rejects with an ApiError. */
+export async function* callLines<Line>(address: Address<Route>, parts: Parts<Route>): AsyncGenerator<Line> {
+  const { body } = await send(address, { ...parts, accept: 'application/x-ndjson' });
+  const reader = body?.pipeThrough(new TextDecoderStream()).getReader();
+  let rest = '';
+  for (;;) {
+    const { done = true, value = '' } = (await reader?.read().catch(() => Promise.reject(unreachable()))) ?? {};
+    const lines = (rest + value).split('\n');
+    rest = lines.pop() ?? '';
+    // oxlint-disable-next-line typescript/no-unsafe-type-assertion -- the server writes its lines by the contract
+    for (const line of lines) yield JSON.parse(line) as Line;
+    if (done) return;
+  }
+}
+
 /** The address of a route, for links and images: they are read with the session's cookie, and have no headers. */
 export function urlOf<R extends Route>(address: Address<R>, parts: Parts<R> = {}): string {
   return withView(targetOf(address, parts));
@@ -144,8 +161,8 @@ export interface Exchanged {
 async function send<R extends Route>(address: Address<R>, parts: Parts<R>): Promise<Response> {
   const [method = 'GET'] = address.split(' ');
   const body = parts.body === undefined ? undefined : JSON.stringify(parts.body);
-  const { signal, keepalive = false } = parts;
-  const response = await ask(targetOf(address, parts), { method, body, signal, keepalive });
+  const { signal, keepalive = false, accept } = parts;
+  const response = await ask(targetOf(address, parts), { method, body, signal, keepalive, accept });
   if (response.ok) return response;
   const error = await refusalOf(response);
   // Other codes of 401 are about a code or a link that was entered.
@@ -159,13 +176,17 @@ interface Asked {
   readonly body: string | undefined;
   readonly signal?: AbortSignal | undefined;
   readonly keepalive?: boolean;
+  readonly accept?: string | undefined;
 }
 
-async function ask(url: string, { method, body, signal, keepalive = false }: Asked): Promise<Response> {
-  const own: Readonly<Record<string, string>> = body === undefined ? {} : { 'Content-Type': 'application/json' };
+async function ask(url: string, { method, body, signal, keepalive = false, accept }: Asked): Promise<Response> {
   const init: RequestInit = {
     method,
-    headers: { ...Object.fromEntries(headers), ...own },
+    headers: {
+      ...Object.fromEntries(headers),
+      ...(body === undefined ? {} : { 'Content-Type': 'application/json' }),
+      ...(accept === undefined ? {} : { Accept: accept }),
+    },
     credentials: 'same-origin',
     cache: 'no-store',
     keepalive,
@@ -176,11 +197,14 @@ async function ask(url: string, { method, body, signal, keepalive = false }: Ask
     return await fetch(url, init);
   } catch (error) {
     if (error instanceof DOMException && error.name === 'AbortError') throw error;
-    throw new ApiError('The server does not answer. Check your connection and try again.', {
-      status: 0,
-      code: 'UNREACHABLE',
-    });
+    throw unreachable();
   }
+}
+
+/** What is thrown where an answer did not come, or did not come whole. */
+export function unreachable(): ApiError {
+  const message = 'The server does not answer. Check your connection and try again.';
+  return new ApiError(message, { status: 0, code: 'UNREACHABLE' });
 }
 
 async function refusalOf(response: Response): Promise<ApiError> {

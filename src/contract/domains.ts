@@ -50,6 +50,10 @@ const domain = z.object({
   keys: z.array(dkimKey).describe('Its DKIM keys: the signing ones first, then by age.'),
 });
 
+/** A line of a check that shows its progress: a record that was looked up, or last the domain as it is then. */
+export const checkLine = z.object({ record: dnsRecord.optional(), domain: domain.optional() });
+export type CheckLine = z.output<typeof checkLine>;
+
 /** The longest time that `GET /domains/{domain}/reports` answers. */
 export const MAX_REPORT_DAYS = 366;
 export const DEFAULT_REPORT_DAYS = 30;
@@ -186,7 +190,10 @@ export const domains = {
   verify: route('POST /domains/:domain/verify', {
     ...WRITE,
     summary: 'Checks the DNS records at once, past any cache, and shows the result.',
+    description:
+      'With `Accept: application/x-ndjson` the answer shows the progress: a JSON object in each line, `{"record": …}` as soon as a record is looked up, and last `{"domain": …}`. An answer without the last line is not complete.',
     answer: domain,
+    alsoAnswers: 'application/x-ndjson',
   }),
   rotateDkim: route('POST /domains/:domain/rotate-dkim', {
     ...WRITE,

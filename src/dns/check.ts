@@ -29,6 +29,8 @@ export interface CheckWorld extends PolicyWorld {
   readonly hostname: string;
   /** Where mail leaves from, as it is configured; empty: from the addresses of the host name. */
   readonly publicIps: readonly string[];
+  /** Gets each record as soon as it is looked up. */
+  readonly onChecked?: ((record: CheckedRecord) => void) | undefined;
 }
 
 /** Looks all of the `records` of `domain` up. */
@@ -40,7 +42,11 @@ export async function checkDomain(
   const hostAddresses = await world.resolver.addresses(world.hostname);
   const place = { domain, hostAddresses, ...world };
   const checked = await Promise.all(
-    records.map(async (record): Promise<CheckedRecord> => withFinding(record, await find(record, place))),
+    records.map(async (record) => {
+      const found = withFinding(record, await find(record, place));
+      world.onChecked?.(found);
+      return found;
+    }),
   );
   const required = checked.filter((record) => record.required);
   if (required.some(({ status }) => status !== 'ok' && status !== 'unknown'))

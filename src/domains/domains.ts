@@ -104,8 +104,8 @@ export interface Domains {
   status(name: string): DomainStatus | undefined;
   /** What a configured domain has to publish, and how each record was last found. */
   report(name: string, tenant?: string): Promise<DomainReport | undefined>;
-  /** Asks DNS at once, past any cache, and commits what it says. */
-  check(name: string, tenant?: string): Promise<DomainReport | undefined>;
+  /** Asks DNS at once, past any cache, and commits what it says. `onChecked` gets each record as soon as it is looked up. */
+  check(name: string, tenant?: string, onChecked?: CheckWorld['onChecked']): Promise<DomainReport | undefined>;
   /** Makes the next DKIM keys, unless they are made; each signs once a check has seen its record. */
   rotateKeys(name: string, tenant?: string): Promise<DomainReport | undefined>;
   /** Makes the tenant the owner, whoever was, and checks its records; undefined where it has no such domain. */
@@ -216,22 +216,30 @@ export function createDomains(options: DomainsOptions): Domains {
   }
 
   /** One check of a name at a time, whoever claims it. */
-  function check(name: string, tenant?: string): Promise<DomainReport | undefined> {
-    return checks.run(name, () => checkOnce(name, tenant));
+  function check(
+    name: string,
+    tenant?: string,
+    onChecked?: CheckWorld['onChecked'],
+  ): Promise<DomainReport | undefined> {
+    return checks.run(name, () => checkOnce(name, tenant, onChecked));
   }
 
-  async function checkOnce(name: string, tenant: string | undefined): Promise<DomainReport | undefined> {
+  async function checkOnce(
+    name: string,
+    tenant: string | undefined,
+    onChecked: CheckWorld['onChecked'],
+  ): Promise<DomainReport | undefined> {
     const claim = await claimOf(name, tenant);
     if (claim === undefined) return undefined;
     // Nothing of a test partition leaves, and its domains are nobody's in DNS.
     if (environmentOf(claim.row.tenant) === 'test') return report(name, tenant);
-    const seen = await look(claim);
+    const seen = await look(claim, onChecked);
     const row = await commit(claim, seen);
     return row && reportOf(row, seen.records);
   }
 
   /** What DNS says now, and the keys moved as far as it lets them. */
-  async function look(claim: Claim) {
+  async function look(claim: Claim, onChecked: CheckWorld['onChecked']) {
     const { server } = snapshot().server;
     const { name } = claim.domain;
     const fresh = resolver.fresh();
@@ -240,7 +248,7 @@ export function createDomains(options: DomainsOptions): Domains {
     const isHost = name === server.hostname && owner.tenant === OPERATOR;
     const keySince = await advanceKeys({ store, clock, log, resolver: fresh }, { ...owner, isHost });
     const { hostname, public_ips: publicIps } = server;
-    const world = { resolver: fresh, hostname, publicIps, fetchPolicy };
+    const world = { resolver: fresh, hostname, publicIps, fetchPolicy, onChecked };
     return { ...(await checkDomain(name, await required(claim), world)), keySince };
   }
 

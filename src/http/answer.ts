@@ -93,6 +93,11 @@ export function prefersCsv(accept: string | undefined): boolean {
   return prefers(accept, /^text\/csv$/, JSON_TYPE);
 }
 
+/** Whether the header names JSON lines and ranks them before JSON. */
+export function prefersLines(accept: string | undefined): boolean {
+  return prefers(accept, /^application\/x-ndjson$/, JSON_TYPE);
+}
+
 const JSON_TYPE = /^application\/json$|\+json$/;
 const HTML_TYPE = /^(text\/html|application\/xhtml\+xml)$/;
 

@@ -1,8 +1,13 @@
 /** Mail and domains in the console: a mail that bounced is found and understood, what strangers wrote is inert, a domain is explained. */
+import { mkdir } from 'node:fs/promises';
+import { join } from 'node:path';
 import nodemailer from 'nodemailer';
 import type { Page } from 'playwright-core';
 import { describe, expect, test } from 'vitest';
 import { startDevWorld, useBrowser } from '../harness/browser.ts';
+import { startTestWorld } from '../harness/daemon.ts';
+import { testKey } from '../harness/keys.ts';
+import { OPERATOR } from '../../src/store/tenants.ts';
 import { expectGoodPage } from './page-rules.ts';
 
 const openBrowser = useBrowser();
@@ -88,3 +93,46 @@ test('a domain shows its records, its zone file, and where mail would go', async
   await expectGoodPage(page);
   expect(problems).toEqual([]);
 });
+
+test.each([390, 1280, 1920])(
+  'a check shows what is looked up and how each record was found, at %i px',
+  async (width) => {
+    const world = await startTestWorld();
+    const { value } = await testKey(world.daemon.store, { tenant: OPERATOR });
+    const { page, problems } = await openBrowser({ viewport: { width, height: 900 } });
+    await page.goto(`${world.url}/console/domains/example.test`);
+    await page.getByRole('textbox', { name: 'API key' }).fill(value);
+    await page.keyboard.press('Enter');
+    await settled(page);
+    // The answers that a slow DNS server would give: one record takes seconds, one is gone.
+    const report = await world.daemon.domains.report('example.test');
+    const records = (report?.records ?? []).filter(({ required, purpose }) => required && purpose !== 'ownership');
+    world.dns.set([
+      ...world.publicZone,
+      ...records.map(({ name, type, value: text }) => ({ name, type, value: text })),
+      { name: '_dmarc.example.test', fault: 'SILENT' },
+    ]);
+    await page.getByRole('button', { name: 'Check now' }).click();
+    const check = page.getByRole('region', { name: 'Check of the DNS records' });
+    const row = (purpose: string) => check.getByRole('listitem').filter({ hasText: purpose });
+    await row('Ownership').getByText('missing').waitFor();
+    await row('DKIM').getByText('ok').waitFor();
+    expect(await row('DMARC').innerText()).toContain('looking up');
+    expect(await check.getByRole('status').innerText()).toMatch(
+      /^Looking up the records of example\.test: [23] of 4 done$/,
+    );
+    await page.screenshot({ path: await resultPath(`domain-check-${width}.png`) });
+    await row('DMARC').getByText('unknown').waitFor();
+    await check.getByText('example.test is degraded: 1 of 2 required records are right.').waitFor();
+    await page.getByRole('heading', { level: 1 }).getByText('degraded').waitFor();
+    await page.screenshot({ path: await resultPath(`domain-checked-${width}.png`) });
+    await expectGoodPage(page);
+    expect(problems).toEqual([]);
+  },
+);
+
+async function resultPath(name: string): Promise<string> {
+  const folder = join(import.meta.dirname, '../../test-results/console');
+  await mkdir(folder, { recursive: true });
+  return join(folder, name);
+}

@@ -1,8 +1,8 @@
 /** Domains: their records and what stands in DNS today, DKIM keys, forwarding, and what other mail systems report. */
-import type { domains } from '../../contract/domains.ts';
+import type { CheckLine, domains } from '../../contract/domains.ts';
 import type { projects } from '../../contract/projects.ts';
 import type { AnswerOf } from '../../contract/route.ts';
-import { ApiError, call } from '../api.ts';
+import { ApiError, call, callLines, unreachable } from '../api.ts';
 import {
   Action,
   Badge,
@@ -145,14 +145,37 @@ export function DomainPage({ params }: { readonly params: Readonly<Record<string
     { live: LIVE },
   );
   const { data } = domain;
+  const [check, setCheck] = useState<Check>();
+  async function verify({ records }: Domain): Promise<void> {
+    let shown: Check = { domain: name, records, found: new Map() };
+    setCheck(shown);
+    try {
+      for await (const line of callLines<CheckLine>('POST /domains/:domain/verify', { params })) {
+        const found = line.domain?.records ?? (line.record === undefined ? [] : [line.record]);
+        shown = {
+          ...shown,
+          found: new Map([...shown.found, ...found.map((record) => [idOf(record), record] as const)]),
+        };
+        if (line.domain !== undefined) shown = { ...shown, records: found, end: line.domain };
+        setCheck(shown);
+      }
+      if (shown.end === undefined) throw unreachable();
+    } catch (error) {
+      if (!(error instanceof ApiError)) throw error;
+      setCheck(undefined);
+      say(error.message, { tone: 'bad' });
+    }
+    domain.reload();
+  }
   return html`<${Page}
     title=${name}
     aside=${data && html`<${State} of=${data.status} />`}
     above=${{ href: href('/domains'), name: 'Domains' }}
-    actions=${data && can('domains.write') && html`<${Actions} of=${data} reload=${domain.reload} />`}
+    actions=${data && can('domains.write') && html`<${Actions} of=${data} check=${() => verify(data)} />`}
   >
     <${Ready} of=${domain} lines=${6}>
       ${(shown: Domain) => html`<${Standing} of=${shown} />
+        ${check?.domain === name && html`<${Progress} of=${check} />`}
         <${Tabs}
           label=${name}
           chosen=${tab}
@@ -173,20 +196,14 @@ export function DomainPage({ params }: { readonly params: Readonly<Record<string
   <//>`;
 }
 
-function Actions({ of: { domain }, reload }: { readonly of: Domain; readonly reload: () => void }): ComponentChildren {
+function Actions({
+  of: { domain },
+  check,
+}: {
+  readonly of: Domain;
+  readonly check: () => Promise<void>;
+}): ComponentChildren {
   const params = { domain };
-  async function check(): Promise<void> {
-    try {
-      const { records, status } = await call<typeof domains.verify>('POST /domains/:domain/verify', { params });
-      const required = records.filter((record) => record.required);
-      const ok = required.filter((record) => record.status === 'ok').length;
-      say(`${domain} is ${status}: ${ok} of ${required.length} required records are right.`);
-    } catch (error) {
-      if (!(error instanceof ApiError)) throw error;
-      say(error.message, { tone: 'bad' });
-    }
-    reload();
-  }
   async function remove(): Promise<void> {
     const text = `Its forms stop working, and mail for it is not forwarded any more. Queued mail is still sent: keep the DKIM records until it has gone.`;
     if (!(await confirm({ title: `Remove ${domain}?`, text, action: 'Remove domain', type: domain }))) return;
@@ -197,6 +214,49 @@ function Actions({ of: { domain }, reload }: { readonly of: Domain; readonly rel
     if (done) go('/domains');
   }
   return html`<${Action} run=${check}>Check now<//><${Action} kind="quiet" run=${remove}>Remove<//>`;
+}
+
+/** A check of the records, from when it begins until the page is left. */
+interface Check {
+  readonly domain: string;
+  /** Those that are looked up. */
+  readonly records: readonly DnsRecord[];
+  /** Those that were, by idOf. */
+  readonly found: ReadonlyMap<string, DnsRecord>;
+  /** The domain after the check; undefined while it runs. */
+  readonly end?: Domain;
+}
+
+function idOf({ purpose, type, name }: DnsRecord): string {
+  return `${purpose} ${type} ${name}`;
+}
+
+/** What is being looked up, and how each record was found. */
+function Progress({ of: { domain, records, found, end } }: { readonly of: Check }): ComponentChildren {
+  const required = records.filter((record) => record.required);
+  const ok = required.filter((record) => found.get(idOf(record))?.status === 'ok').length;
+  return html`<section class="card" aria-label="Check of the DNS records" aria-busy=${end === undefined ? 'true' : undefined}>
+    <p role="status"><strong>${
+      end === undefined
+        ? `Looking up the records of ${domain}: ${found.size} of ${records.length} done`
+        : `${domain} is ${end.status}: ${ok} of ${required.length} required records are right.`
+    }</strong></p>
+    <ul class="lookups">${records.map((record) => {
+      const { status } = found.get(idOf(record)) ?? {};
+      return html`<li key=${idOf(record)}>
+        ${status === undefined ? html`<${Badge} tone="accent">looking up<//>` : html`<${RecordStatus} of=${{ ...record, status }} />`}
+        <span>${PURPOSES[record.purpose]} <code class="small soft">${record.type} ${record.name}</code></span>
+      </li>`;
+    })}</ul>
+  </section>`;
+}
+
+function RecordStatus({
+  of: { required, status },
+}: {
+  readonly of: Pick<DnsRecord, 'required' | 'status'>;
+}): ComponentChildren {
+  return html`<${Badge} tone=${required || status === 'ok' ? toneOf(status) : 'warn'}>${status}<//>`;
 }
 
 function Standing({ of: { status, reason, records, checked_at: at } }: { readonly of: Domain }): ComponentChildren {
@@ -223,7 +283,7 @@ function Standing({ of: { status, reason, records, checked_at: at } }: { readonl
 
 function Records({ of: { domain, records } }: { readonly of: Domain }): ComponentChildren {
   return html`<section class="card" aria-label="DNS records">
-      ${records.map((record) => html`<${RecordView} key=${record.purpose + record.name + record.type} record=${record} domain=${domain} />`)}
+      ${records.map((record) => html`<${RecordView} key=${idOf(record)} record=${record} domain=${domain} />`)}
       ${records.length === 0 && html`<p class="soft">The records are being determined.</p>`}
     </section>
     <${Zone} domain=${domain} />`;
@@ -233,7 +293,7 @@ function RecordView({ record, domain }: { readonly record: DnsRecord; readonly d
   const { purpose, type, name, value, required, status, found, problem, note } = record;
   const relative = name === domain ? '@' : name.endsWith(`.${domain}`) ? name.slice(0, -domain.length - 1) : name;
   return html`<div class="record">
-    <h2>${PURPOSES[purpose]} <${Badge} tone=${required || status === 'ok' ? toneOf(status) : 'warn'}>${status}<//> ${!required && html`<span class="soft small">recommended</span>`}</h2>
+    <h2>${PURPOSES[purpose]} <${RecordStatus} of=${record} /> ${!required && html`<span class="soft small">recommended</span>`}</h2>
     ${problem !== undefined && status !== 'ok' && html`<p>${problem}</p>`}
     ${note !== undefined && html`<p class="soft small">${note}</p>`}
     <dl>

@@ -7,13 +7,15 @@ import { dkimRecord } from '../../dns/records.ts';
 import { adviceOn, claimOwner, hostOwner, keysOfOwner } from '../../domains/dkim-keys.ts';
 import type { DomainReport } from '../../domains/domains.ts';
 import { parseAddress, parseDomain } from '../../lib/addresses.ts';
+import { errorFields } from '../../lib/errors.ts';
 import { environmentOf } from '../../lib/ids.ts';
 import { zoneText } from '../../lib/zone-file.ts';
 import { countClaims, listClaims } from '../../store/domains.ts';
 import { findProject } from '../../store/projects.ts';
 import { OPERATOR } from '../../store/tenants.ts';
 import type { DkimKeyRow } from '../../store/tables.ts';
-import { type Refusal, refuse } from '../answer.ts';
+import { type Answer, prefersLines, type Refusal, refuse } from '../answer.ts';
+import { header } from '../context.ts';
 import {
   invalidAt,
   type DataOf,
@@ -24,6 +26,8 @@ import {
   pageOf,
   type Route,
   type Services,
+  type Source,
+  writerOf,
 } from './route.ts';
 import { startOf } from './analytics.ts';
 import { refusalOfPush } from './projects.ts';
@@ -34,7 +38,7 @@ type Shown = Outcome<DataOf<typeof contract.domains.show>>;
 
 /** `/domains…` */
 export function domainsRoutes(services: Services): Route[] {
-  const { store, clock, snapshot, domains } = services;
+  const { store, clock, log, snapshot, domains } = services;
 
   /** The tenant's claim to a name as somebody wrote it, or why the principal cannot have it. */
   function find(principal: Principal, text: string): Domain | Refusal {
@@ -73,6 +77,30 @@ export function domainsRoutes(services: Services): Route[] {
       records,
       keys: shownKeys(await keysOfOwner(store, claimOwner(claim))),
     };
+  }
+
+  /** The records as they are looked up, and the domain as it is then. A client that goes does not end the check. */
+  function linesOfCheck(claim: Domain): AsyncIterable<string> {
+    const { name, project } = claim;
+    let isGone = false;
+    return new ReadableStream<string>({
+      async start(lines) {
+        function send(line: Source<typeof contract.checkLine>): void {
+          if (!isGone) lines.enqueue(`${JSON.stringify(writeLine(line))}\n`);
+        }
+        try {
+          const report = await domains.check(name, project.tenant, (record) => send({ record }));
+          send({ domain: await shown(claim, report) });
+          if (!isGone) lines.close();
+        } catch (error) {
+          log.error('domain.check_failed', { domain: name, ...errorFields(error) });
+          if (!isGone) lines.error(error);
+        }
+      },
+      cancel() {
+        isGone = true;
+      },
+    });
   }
 
   /** What kept the project's document from being changed. */
@@ -151,7 +179,13 @@ export function domainsRoutes(services: Services): Route[] {
       }
       return json({ address: address.address, steps: explained.steps });
     },
-    verify: (call) => withDomain(call, domains.check),
+    async verify(call) {
+      const { principal, params, exchange } = call;
+      if (!prefersLines(header(exchange.request, 'accept')))
+        return withDomain(call, (name, tenant) => domains.check(name, tenant));
+      const claim = find(principal, params.domain);
+      return 'config' in claim ? { ...LINES, stream: linesOfCheck(claim) } : claim;
+    },
     async reports({ principal, params: { domain: text }, query }) {
       const name = parseDomain(text);
       const isHost = principal.tenant.id === OPERATOR && name === snapshot().server.server.hostname;
@@ -176,6 +210,16 @@ export function domainsRoutes(services: Services): Route[] {
       }),
   });
 }
+
+const LINES: Answer = {
+  status: 200,
+  type: 'application/x-ndjson',
+  body: '',
+  // nginx keeps back what it proxies, else.
+  headers: { 'X-Accel-Buffering': 'no' },
+};
+
+const writeLine = writerOf(contract.checkLine);
 
 /** Its place in the list: a live domain stands before one of the same name that a test key made. */
 function placeOf({ name, project }: Domain): string {

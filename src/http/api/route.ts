@@ -23,7 +23,7 @@ import type { Accepted, Admitted } from '../../forms/accept.ts';
 import type { ReleaseParts } from '../../forms/release.ts';
 import type { SpamFilter } from '../../forms/spam/filter.ts';
 import { isoTime } from '../../lib/clock.ts';
-import type { LogLines } from '../../lib/log.ts';
+import type { Log, LogLines } from '../../lib/log.ts';
 import type { WaitingMail } from '../../queue/waiting.ts';
 import type { ReportSpan } from '../../store/aggregate-reports.ts';
 import type { Backups } from '../../store/backup.ts';
@@ -38,6 +38,7 @@ import type { FieldError } from '../../forms/check.ts';
 
 /** What the handlers use. */
 export interface Services extends PushParts, ReleaseParts, TransactionalParts {
+  readonly log: Log;
   readonly limits: Pick<Limits, 'take' | 'takeAll' | 'peek'>;
   readonly sessions: Sessions;
   readonly usage: Pick<Usage, 'flush'>;

@@ -1,7 +1,10 @@
+import { createInterface } from 'node:readline';
+import { Readable } from 'node:stream';
 import { expect, test } from 'vitest';
 import { OPERATOR } from '../../../src/store/tenants.ts';
 import { apiClient, type Client } from '../../harness/api.ts';
 import { startTestWorld, type TestWorld } from '../../harness/daemon.ts';
+import { testKey } from '../../harness/keys.ts';
 
 interface Shown {
   readonly status: string;
@@ -89,6 +92,54 @@ test('a domain is added, told what to publish, verified, and taken away', async 
   expect(await ana.ask('DELETE', '/domains/bücher.example')).toMatchObject({ status: 200, body: { verified: true } });
   expect((await ana.ask('GET', '/domains/bücher.example')).status).toBe(404);
   expect(world.daemon.snapshot().domains.has('xn--bcher-kva.example')).toBe(false);
+});
+
+test('a check that is asked for its progress shows each record as it is looked up, and then the domain', async () => {
+  const world = await startTestWorld();
+  const ana = await withProject(world);
+  await ana.ask('POST', '/domains', { domain: 'slow.test', project: 'site' });
+  const records = await wanted(ana, 'slow.test');
+  // Given up after seconds, when the others have long been found.
+  world.dns.set([...world.publicZone, ...records, { name: '_dmarc.slow.test', fault: 'SILENT' }]);
+  const { headers } = await testKey(world.daemon.store, { tenant: ana.tenant });
+  const lines = { ...headers, Accept: 'application/x-ndjson' };
+  const answer = await fetch(`${world.url}/domains/slow.test/verify`, { method: 'POST', headers: lines });
+  expect([answer.status, answer.headers.get('content-type')]).toEqual([200, 'application/x-ndjson']);
+  const read: Shown[] = [];
+  const found: string[] = [];
+  const before: string[] = [];
+  for await (const line of createInterface(Readable.fromWeb(answer.body as ReadableStream))) {
+    const { record, domain } = JSON.parse(line) as { record?: Shown['records'][number]; domain?: Shown };
+    if (record !== undefined) found.push(`${record.purpose} ${record.status}`);
+    if (record?.purpose === 'ownership') before.push((await show(ana, 'slow.test')).status);
+    if (domain !== undefined) read.push(domain);
+  }
+  // The line came while the check was not over.
+  expect(before).toEqual(['pending']);
+  expect(found.toSorted()).toEqual(['dkim ok', 'dmarc unknown', 'ownership ok', 'spf missing']);
+  expect(found.at(-1)).toBe('dmarc unknown');
+  expect(read).toEqual([await show(ana, 'slow.test')]);
+  expect(read).toMatchObject([{ status: 'verified' }]);
+
+  const unknown = await fetch(`${world.url}/domains/other.test/verify`, { method: 'POST', headers: lines });
+  expect([unknown.status, await unknown.json()]).toMatchObject([404, { code: 'DOMAIN_NOT_FOUND' }]);
+});
+
+test('a check goes on although the client that asked for its progress goes', async () => {
+  const world = await startTestWorld();
+  const ana = await withProject(world);
+  await ana.ask('POST', '/domains', { domain: 'slow.test', project: 'site' });
+  const records = await wanted(ana, 'slow.test');
+  world.dns.set([...world.publicZone, ...records, { name: '_dmarc.slow.test', fault: 'SILENT' }]);
+  const { headers } = await testKey(world.daemon.store, { tenant: ana.tenant });
+  const gone = new AbortController();
+  const lines = { ...headers, Accept: 'application/x-ndjson' };
+  const init = { method: 'POST', headers: lines, signal: gone.signal };
+  const answer = await fetch(`${world.url}/domains/slow.test/verify`, init);
+  await answer.body?.getReader().read();
+  gone.abort();
+  // By the store, which counts no requests.
+  await expect.poll(() => world.daemon.domains.status('slow.test')).toBe('verified');
 });
 
 test('what cannot be added says why', async () => {
