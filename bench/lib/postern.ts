@@ -44,7 +44,7 @@ export interface DaemonOptions {
   readonly mailHosts?: { readonly port: number; readonly records: readonly ZoneRecord[] };
   /** Whether it takes mail. */
   readonly takesMail?: boolean;
-  /** Whether it seals what it forwards (ARC); it does unless told. */
+  /** Whether it seals what it forwards (ARC); default: true. */
   readonly seals?: boolean;
 }
 

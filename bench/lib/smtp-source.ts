@@ -11,9 +11,9 @@ export interface SourceOptions {
   readonly sessions: number;
   /** Of the message, header included; or `messageFile`, sent as it is. */
   readonly messageFile: string;
-  /** office@owner.test unless told. */
+  /** Default: office@owner.test. */
   readonly to?: string;
-  /** Many messages on each connection; one unless told. */
+  /** Many messages on each connection; default: one. */
   readonly keepOpen?: boolean;
 }
 

@@ -18,9 +18,9 @@ import { networkWithin } from '../dns/networks.ts';
 
 export interface WantedKey {
   readonly name: string;
-  /** Its maker's unless told. */
+  /** Default: its maker's. */
   readonly environment?: 'live' | 'test' | undefined;
-  /** All of its maker's but `admin` unless told. */
+  /** Default: all of its maker's but `admin`. */
   readonly permissions?: readonly PermissionName[] | undefined;
   readonly restrictions?: Restrictions | undefined;
 }

@@ -121,7 +121,7 @@ export class Authenticator {
     return { ...principal, makers: shown };
   }
 
-  /** The operator, acting for this tenant or test partition (its own unless told); undefined where there is none such. */
+  /** The operator, acting for this tenant or test partition (default: its own); undefined where there is none such. */
   async operator(id = OPERATOR): Promise<Principal | undefined> {
     const tenant = await findTenant(this.#store, accountOf(id));
     const environment = environmentOf(id);

@@ -1,5 +1,5 @@
 /**
- * A configuration that is pushed, or an old one that comes back: read, compared with what is in force, and put in force in
+ * A configuration that is pushed, or an old one that comes back: read, compared with what is active, and deployed in
  * one unit, or refused with the reason. Of several at a time each sees what it replaces.
  */
 import { normalize } from 'node:path/posix';
@@ -22,7 +22,7 @@ import { UnmetError, type Store } from '../store/store.ts';
 import type { ProjectRow, RevisionRow } from '../store/tables.ts';
 import type { Consent } from './consent.ts';
 import type { Principal } from './principal.ts';
-import { readRevision, type RevisionReading } from '../config/in-force.ts';
+import { readRevision, type RevisionReading } from '../config/active-projects.ts';
 import { Recent } from '../lib/lru.ts';
 
 const authorSchema = z.object({
@@ -33,7 +33,7 @@ const authorSchema = z.object({
   name: z.string().nullable(),
 });
 
-/** Who puts a revision in force: an API key, a session of the console, the operator on the machine, or a file. */
+/** Who puts an active revision: an API key, a session of the console, the operator on the machine, or a file. */
 export type RevisionAuthor = Readonly<z.output<typeof authorSchema>>;
 
 /** Who asks, as the author of a revision. */
@@ -48,7 +48,7 @@ export function writeAuthor(author: RevisionAuthor): string {
   return JSON.stringify(author);
 }
 
-/** Who put a revision in force last; null where that is not known. */
+/** Who put an active revision last; null where that is not known. */
 export function readAuthor({ author }: Pick<RevisionRow, 'author'>): RevisionAuthor | null {
   return author === null ? null : authorSchema.parse(JSON.parse(author));
 }
@@ -58,7 +58,7 @@ export interface PushParts extends NameParts {
   readonly reader: BundleReader;
   readonly consent: Consent;
   readonly objects: ObjectLimits;
-  /** Puts in force what the database says of projects now, here and elsewhere. */
+  /** Applies what the database says of projects now, here and elsewhere. */
   readonly takeOver: () => Promise<void>;
 }
 
@@ -66,7 +66,7 @@ export interface Push {
   readonly tenant: string;
   readonly slug: string;
   readonly bundle: Bundle;
-  /** The revision that it may replace, null for a project that has none; undefined: whichever is in force. */
+  /** The revision that it may replace, null for a project that has none; undefined: whichever is active. */
   readonly base?: string | null | undefined;
   /** `api`: the document was changed by another route than a push. */
   readonly source?: 'push' | 'api';
@@ -85,7 +85,7 @@ export type PushOutcome =
       readonly kind: 'done';
       readonly changes: readonly Change[];
       readonly warnings: readonly Problem[];
-      /** The one in force from now on; of a dry run the one that still is. */
+      /** The active one from now on; of a dry run the one that still is. */
       readonly revision: string | null;
     }
   | { readonly kind: 'invalid'; readonly problems: readonly Problem[] }
@@ -101,7 +101,7 @@ const MAX_TRIES = 5;
 /** Each of them gets a key, and is asked about in DNS. */
 const MAX_DOMAINS = 250;
 const MAX_LISTED = 100;
-/** Bytes: some six thousand lines. What is in force is compared with it, and indexed, between two requests. */
+/** Bytes: some six thousand lines. What is active is compared with it, and indexed, between two requests. */
 const MAX_YAML_BYTES = 256 * 1024;
 const TOO_LARGE: Problem = {
   file: PUSHED_FILE,
@@ -111,7 +111,7 @@ const TOO_LARGE: Problem = {
   message: 'the file is larger than 256 KiB',
 };
 
-/** Takes the push; when it is done, it is in force. */
+/** Takes the push; when it is done, it is active. */
 export async function push(given: Push, parts: PushParts): Promise<PushOutcome> {
   const { tenant, slug, base, may, dryRun } = given;
   const managed = managedByFile(await findProject(parts.store, tenant, slug));
@@ -242,7 +242,7 @@ function sameBundle(kept: Bundle | undefined, { yaml, files }: Bundle): boolean 
   return kept?.yaml === yaml && JSON.stringify(kept.files) === JSON.stringify(files);
 }
 
-/** What is in force of the project; undefined where it cannot be read any more. */
+/** What is active of the project; undefined where it cannot be read any more. */
 async function currentOf({ tenant, slug, revision }: ProjectRow, parts: PushParts): Promise<ProjectConfig | undefined> {
   const served = parts.snapshot().projects.find((project) => project.tenant === tenant && project.slug === slug);
   if (served?.revision === revision) return served.config;

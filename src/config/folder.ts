@@ -43,7 +43,7 @@ export interface ProjectFile {
 export interface Reading {
   readonly secrets: SecretSource;
   readonly checkTemplates?: CheckTemplates | undefined;
-  /** `limits.form_recipients` of the server; its default unless told. */
+  /** `limits.form_recipients` of the server; default: that of the schema. */
   readonly formRecipients?: number | undefined;
 }
 
@@ -141,7 +141,7 @@ export interface FolderCheck {
   readonly warnings: readonly string[];
 }
 
-/** What is in force already, as far as it is known. */
+/** What is active already, as far as it is known. */
 export interface FolderContext {
   /** The tenant of the files. */
   readonly tenant: string;
@@ -150,7 +150,7 @@ export interface FolderContext {
   readonly owners: (names: readonly string[]) => Promise<ReadonlyMap<string, string>>;
 }
 
-/** Where nothing is known of what is in force. */
+/** Where nothing is known of what is active. */
 const NOTHING_IN_FORCE: FolderContext = { tenant: '', inForce: [], owners: async () => new Map() };
 
 /** Reads and checks every project file. Rejects only where the folder or the database cannot be read. */
@@ -214,7 +214,7 @@ interface Claim {
   /** `domain example.com`, `collection site` */
   readonly name: string;
   readonly path: Path;
-  /** Undefined where the project in force claims it, and no file of it takes part. */
+  /** Undefined where the active project claims it, and no file of it takes part. */
   readonly by: DeployableFile | undefined;
   /** The project, as the operator knows it. */
   readonly owner: string;
@@ -223,7 +223,7 @@ interface Claim {
 
 /**
  * By file, what it claims in vain. Files with the same slug are all refused. A domain or a collection stays with the project
- * that has it in force, else it goes to the first file. A file that is refused leaves its revision in force, which may in
+ * whose active revision has it, else it goes to the first file. A file that is refused leaves its revision active, which may in
  * turn keep what another file wants.
  */
 function conflictsOf(valid: readonly DeployableFile[], context: FolderContext): ReadonlyMap<string, readonly string[]> {

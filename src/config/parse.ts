@@ -48,7 +48,7 @@ export interface ProjectContext {
   readonly refused?: Readonly<Record<string, string>>;
   readonly env: SecretSource;
   readonly checkTemplates?: CheckTemplates | undefined;
-  /** `limits.form_recipients`; without it, as for what is in force, nobody counts where mail leads. */
+  /** `limits.form_recipients`; without it, as for what is active, nobody counts where mail leads. */
   readonly formRecipients?: number | undefined;
   /** It was accepted before, maybe by an older version: its templates and patterns are not looked at again. */
   readonly accepted?: boolean | undefined;

@@ -52,7 +52,7 @@ export interface ShownSetting {
   readonly restart: boolean;
 }
 
-/** Each setting in force, in the order of the reference; a list is one value. */
+/** Each active setting, in the order of the reference; a list is one value. */
 export function shownSettings(server: ServerConfig, { references, data }: ServerOrigin): ShownSetting[] {
   const restart = restartKeys(serverSchema).map((path) => path.join('.'));
   return leaves(withoutSecrets(server, references), []).map(({ path, value }) => {

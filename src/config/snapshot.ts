@@ -19,7 +19,7 @@ export interface Snapshot {
   /** Those of the configuration, by name. */
   readonly collections: ReadonlyMap<string, Collection>;
   /**
-   * Domains, and collections as `c/<name>`, of project files that are invalid while no revision is in force: their forms
+   * Domains, and collections as `c/<name>`, of project files that are invalid while no revision is active: their forms
    * answer 503 and their addresses 451 until the file (named in the value) is corrected.
    */
   readonly unavailable: ReadonlyMap<string, string>;

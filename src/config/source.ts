@@ -1,7 +1,7 @@
 /**
- * The configuration in force, and its reload. Projects in force are revisions in the database; a project file is a push by
+ * The active configuration, and its reload. Active projects are revisions in the database; a project file is a push by
  * the operator, which makes a revision when the file differs from what this machine loaded last. What is invalid changes
- * nothing: server.yml and each project keep what is in force, and `problems` of the snapshot says so. Reloads never overlap,
+ * nothing: server.yml and each project keep what is active, and `problems` of the snapshot says so. Reloads never overlap,
  * and a snapshot is swapped as a whole, only after every revision in it is committed.
  */
 import { dirname } from 'node:path';
@@ -23,7 +23,7 @@ import {
   type ProjectFile,
   type Reading,
 } from './folder.ts';
-import { projectName, readInForce, type InForce, type ProjectRecord, type StoredRevision } from './in-force.ts';
+import { projectName, readActiveProjects, type ActiveProjects, type ProjectRecord, type StoredRevision } from './active-projects.ts';
 import { type Project, buildSnapshot, type Snapshot, freeze } from './snapshot.ts';
 import { glanceAtProject } from './parse.ts';
 import { formatProblem } from './problem.ts';
@@ -42,7 +42,7 @@ export interface LoadedFile {
 
 /** What a load of the folder changes in the database, as one unit. */
 export interface FolderLoad {
-  /** Files whose content is to be in force. */
+  /** Files whose content is to be deployed. */
   readonly deploy: readonly FileContent[];
   /** Projects whose file has gone (1), and those whose file is back (0). */
   readonly moved: readonly Pick<ProjectRecord, 'slug' | 'file_missing'>[];
@@ -92,18 +92,18 @@ export type FileChange = Pick<Change, 'op' | 'path'> & { readonly file: string }
 
 export type Reload =
   | { readonly kind: 'unchanged' }
-  /** Something new is in force or waits for a restart; `problems` may say what of it is not. */
+  /** Something new is active or waits for a restart; `problems` may say what of it is not. */
   | {
       readonly kind: 'applied';
       readonly changes: readonly FileChange[];
       readonly waiting: readonly string[];
       readonly problems: readonly string[];
     }
-  /** Nothing new is in force. */
+  /** Nothing new is active. */
   | { readonly kind: 'refused'; readonly problems: readonly string[] };
 
 export interface ConfigSource {
-  /** What is in force now. */
+  /** What is active now. */
   current(): Snapshot;
   /** The active settings of server.yml, without secrets. */
   settings(): readonly ShownSetting[];
@@ -132,7 +132,7 @@ interface ServerState {
 interface State {
   readonly server: ServerState;
   readonly refused: readonly RefusedFile[];
-  readonly inForce: readonly InForce[];
+  readonly inForce: readonly ActiveProjects[];
   readonly snapshot: Snapshot;
 }
 
@@ -246,8 +246,8 @@ interface Loaded extends State {
   readonly warnings: readonly string[];
 }
 
-/** Deploys the files that have changed, and reads what is in force then. */
-async function load(options: ConfigSourceOptions, server: ServerState, before: readonly InForce[]): Promise<Loaded> {
+/** Deploys the files that have changed, and reads what is active then. */
+async function load(options: ConfigSourceOptions, server: ServerState, before: readonly ActiveProjects[]): Promise<Loaded> {
   let inForce = before;
   for (let tries = 1; tries <= MAX_TRIES; tries++) {
     inForce = await readStored(options, inForce, true);
@@ -264,14 +264,14 @@ async function load(options: ConfigSourceOptions, server: ServerState, before: r
 
 async function readStored(
   { projects, reader, reading }: ConfigSourceOptions,
-  before: readonly InForce[],
+  before: readonly ActiveProjects[],
   again: boolean,
-): Promise<readonly InForce[]> {
+): Promise<readonly ActiveProjects[]> {
   const records = await projects.list();
-  return readInForce({ records, revision: projects.revision, reader, secrets: reading.secrets, before, again });
+  return readActiveProjects({ records, revision: projects.revision, reader, secrets: reading.secrets, before, again });
 }
 
-function contextOf({ tenant, projects }: ConfigSourceOptions, inForce: readonly InForce[]): FolderContext {
+function contextOf({ tenant, projects }: ConfigSourceOptions, inForce: readonly ActiveProjects[]): FolderContext {
   return { tenant, inForce: inForce.flatMap(({ project }) => project ?? []), owners: projects.owners };
 }
 
@@ -279,7 +279,7 @@ function contextOf({ tenant, projects }: ConfigSourceOptions, inForce: readonly 
 async function loadOf(
   { file: serverFile, tenant, machine, projects }: ConfigSourceOptions,
   { files, deployable }: Pick<FolderCheck, 'files' | 'deployable'>,
-  inForce: readonly InForce[],
+  inForce: readonly ActiveProjects[],
 ): Promise<FolderLoad> {
   const records = new Map(
     inForce.flatMap(({ record }) => (record.tenant === tenant ? [[record.slug, record] as const] : [])),
@@ -326,7 +326,7 @@ async function readServer(
   }
 
   function refuse(errors: readonly string[]): ServerState {
-    const problems = [`${file}: the running configuration stays in force`, ...errors];
+    const problems = [`${file}: the running configuration stays active`, ...errors];
     return { server: running, origin, problems, warnings: [], waiting: [] };
   }
 }
@@ -387,8 +387,8 @@ function sharedNames(projects: readonly Project[]): string[] {
   return [...byName].flatMap(([name, by]) => (new Set(by.map(({ tenant }) => tenant)).size > 1 ? [name] : []));
 }
 
-/** The project that stays in force where its file is refused. */
-function inForceOf({ shown, text }: ProjectFile, inForce: readonly InForce[], tenant: string): Project | undefined {
+/** The project that stays active where its file is refused. */
+function inForceOf({ shown, text }: ProjectFile, inForce: readonly ActiveProjects[], tenant: string): Project | undefined {
   const { slug } = glanceAtProject(text);
   const own = inForce.filter(({ record }) => record.tenant === tenant);
   return (own.find(({ record }) => record.slug === slug) ?? own.find(({ record }) => record.file === shown))?.project;
@@ -398,8 +398,8 @@ function problemsOf({ file, errors }: RefusedFile, project: Project | undefined)
   const places = placesOf(file).join(', ') || 'its project';
   const outcome =
     project === undefined
-      ? `no revision of it is in force, so ${places} is out of service until it is corrected`
-      : `its revision ${project.revision} stays in force`;
+      ? `no revision of it is active, so ${places} is out of service until it is corrected`
+      : `its revision ${project.revision} stays active`;
   const rest = errors.length > MAX_LISTED ? [`${file.shown}: and ${errors.length - MAX_LISTED} errors more`] : [];
   return [`${file.shown}: ${outcome}`, ...errors.slice(0, MAX_LISTED), ...rest];
 }

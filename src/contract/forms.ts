@@ -163,7 +163,7 @@ export const formTools = {
     domains: 'narrow',
     summary: 'Renders a mail or a page of a form, also of a configuration that is not pushed yet.',
     description:
-      'Nothing is stored or sent. With `config` the form is taken from there; otherwise it is the one in force. The mail has the data of a submission, the given fields, or a sample.',
+      'Nothing is stored or sent. With `config` the form is taken from there; otherwise it is the active one. The mail has the data of a submission, the given fields, or a sample.',
     body: z.strictObject({
       show: z.enum(PREVIEWS).default('notification').describe('`confirmation`: the mail of double opt-in.'),
       config: z.string().optional().describe('The YAML of a project, at most 256 KiB.'),

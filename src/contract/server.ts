@@ -171,7 +171,7 @@ export const serverLog = {
 export const serverConfig = {
   show: route('GET /admin/config', {
     ...ADMIN,
-    summary: 'Shows the settings of server.yml that are in force.',
+    summary: 'Shows the settings of server.yml that are active.',
     description: 'References to secrets are shown as they are written, passwords and keys as `***`.',
     answer: z.object({
       file: z.string().describe('The server.yml of the daemon.'),
@@ -184,7 +184,7 @@ export const serverConfig = {
         }),
       ),
       waiting: z.array(z.string()).describe('Keys whose new values take effect after a restart.'),
-      problems: z.array(z.string()).describe('Why what is on disk is not in force.'),
+      problems: z.array(z.string()).describe('Why the files on disk are not active.'),
     }),
   }),
 };

@@ -136,7 +136,7 @@ const GRACE_MS = 10_000;
 /** Of one account: requests that wait for their turn to be rendered or checked. */
 const MAX_WAITING = 50;
 
-/** Starts the daemon under this server.yml (else the usual places). Throws UserError where the operator must mend something. */
+/** Starts the daemon under this server.yml (else the usual places). Throws UserError where the operator must correct something. */
 export async function startDaemon(configFile?: string, parts: DaemonParts = {}): Promise<Daemon> {
   const ending: (() => Promise<void>)[] = [];
   async function close(): Promise<void> {
@@ -170,7 +170,7 @@ async function start(
   ending.push(() => pool.close());
   const { reader, renderer } = pool;
 
-  // Open the store, and what is in force in it.
+  // Open the store, and what is active in it.
   const opened = parts.store ?? (await createStore(server.database.url, { log, reserve: server.limits.free_disk }));
   if (parts.store === undefined) ending.push(() => opened.close());
   let databaseErrors = 0;
@@ -255,7 +255,7 @@ async function start(
     peers.mailQueued();
   }
 
-  /** Projects or domains have changed in the database: that is in force when this resolves, and elsewhere soon. */
+  /** Projects or domains have changed in the database: that is active when this resolves, and elsewhere soon. */
   async function takeOver(): Promise<void> {
     peers.configChanged();
     await source.refresh();

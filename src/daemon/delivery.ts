@@ -59,12 +59,12 @@ export interface DeliveryParts {
   /** Without it no host has DANE. */
   readonly dnssec?: Dnssec | undefined;
   readonly random: Random;
-  /** What is in force at the start. */
+  /** What is active at the start. */
   readonly server: ServerConfig;
   /** Where the configuration's references to variables lead. */
   readonly env: Readonly<Record<string, string | undefined>>;
   readonly metrics: DeliveryMetrics;
-  /** Of its own unless told. */
+  /** Default: of its own. */
   readonly pool?: ProcessPool | undefined;
 }
 
@@ -78,7 +78,7 @@ export interface Listening {
 export interface Delivery {
   /** There may be something to do. */
   wake(): void;
-  /** This is in force from now on. */
+  /** This is active from now on. */
   configure(server: ServerConfig): void;
   /** The daemon listens here from now on. */
   setListening(listening: Listening): void;
@@ -86,7 +86,7 @@ export interface Delivery {
   problem(): string | undefined;
   /** What it has counted; the thread's are two seconds old at most. */
   metrics(): Promise<Reading>;
-  /** Whether it has stopped looking at all, so that only a new start helps; what it tries in vain may still mend itself. */
+  /** Whether it has stopped looking at all, so that only a new start helps; what it tries in vain may still recover. */
   isStuck(): boolean;
   /** Claims nothing more, finishes what is in flight for at most `graceMs`, gives the rest back. */
   stop(graceMs: number): Promise<void>;
@@ -152,7 +152,7 @@ export async function startDelivery(parts: DeliveryParts): Promise<Delivery> {
     config,
     owner: randomUUID(),
     random,
-    // Told of mail that will never arrive: its sender, where it was forwarded; the operator, where it is his to mend; the
+    // Told of mail that will never arrive: its sender, where it was forwarded; the operator, where only he can correct it; the
     // fallback of a form.
     async onFailure(failure) {
       const { unit, data } = await reportFailure(failure, { store, config });
@@ -306,7 +306,7 @@ export interface FromDelivery {
 /** How often the thread says how it is, ms. */
 export const BEAT_MS = 2000;
 
-/** The HTTP client of webhooks, under the configuration that is in force at each moment; `listening`: where this daemon answers HTTP. */
+/** The HTTP client of webhooks, under the configuration that is active at each moment; `listening`: where this daemon answers HTTP. */
 export function openWebhookHttp({
   resolver,
   config,

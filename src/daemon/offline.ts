@@ -11,7 +11,7 @@ import {
   type FolderContext,
   type Reading,
 } from '../config/folder.ts';
-import { readInForce } from '../config/in-force.ts';
+import { readActiveProjects } from '../config/active-projects.ts';
 import type { ReadableServer } from '../config/parse.ts';
 import { formatProblem } from '../config/problem.ts';
 import { machineSecrets, maskPasswords, type SecretSource } from '../config/secrets.ts';
@@ -143,7 +143,7 @@ async function contextOf(store: Store, secrets: SecretSource): Promise<FolderCon
   function revision(id: string) {
     return findRevision(store, id);
   }
-  const inForce = await readInForce({
+  const inForce = await readActiveProjects({
     records,
     revision,
     reader: readHere(undefined),

@@ -55,7 +55,7 @@ export interface CatchingMxOptions {
   /** Asked for what DKIM, SPF and DMARC need. */
   readonly resolver: Resolver;
   readonly log: Log;
-  /** Whether STARTTLS is offered; it is unless told. */
+  /** Whether STARTTLS is offered; default: true. */
   readonly tls?: boolean;
 }
 

@@ -190,13 +190,13 @@ export type ZoneRecord =
       readonly type: ZoneType;
       /** As in a zone file, unquoted: `10 mail.example.test` for an MX, `0 .` for a null MX. A TXT of any length. */
       readonly value: string;
-      /** Seconds; 60 unless told. */
+      /** Seconds; default: 60. */
       readonly ttl?: number;
     }
   | {
       readonly name: string;
       readonly fault: 'SERVFAIL' | 'REFUSED' | 'SILENT';
-      /** The one type that fails; every type unless told. */
+      /** The one type that fails; default: every type. */
       readonly only?: ZoneType;
     };
 

@@ -65,7 +65,7 @@ function inherited({ domain, texts }: StandingPolicy, near: string | undefined):
     return { ...wrong(`The policy at ${at} applies here too: ${problem} Correct it there.`, texts), value: '' };
   }
   const tags = tagList(only);
-  // Of a policy in force, the tag that decides on mail of an existing domain below (§4.10.1).
+  // Of an active policy, the tag that decides on mail of an existing domain below (§4.10.1).
   const policy = tags?.has('sp') ? `sp=${tags.get('sp')}` : `p=${tags?.get('p')}`;
   const rest = near === undefined ? undefined : `The record at the name itself is not a policy: ${near}`;
   return ok(texts, [`The policy at ${at} is valid here: ${policy}.`, rest]);

@@ -39,7 +39,7 @@ import { LATER, type Result, type Results } from './check.ts';
 export interface Inquiry {
   /** Zones of DNS block lists, beside those of `alerts.dnsbl`; no other is asked. */
   readonly dnsbl: readonly string[];
-  /** A mail server to try, `host` or `host:port`; well-known ones unless told. */
+  /** A mail server to try, `host` or `host:port`; default: well-known ones. */
   readonly port25: string | undefined;
 }
 
@@ -187,7 +187,7 @@ async function checkOn(zone: string, ip: string, { resolver }: Host): Promise<Re
     case 'unknown':
       return { status: 'unknown', found: listing.words, advice: listing.advice ?? LATER };
     case 'listed': {
-      const advice = `Find out why, mend it, and ask ${zone} to take the address off.`;
+      const advice = `Find out why, correct it, and ask ${zone} to take the address off.`;
       return { status: 'failed', found: listing.words, advice };
     }
   }

@@ -176,7 +176,7 @@ export function checkProxies({ forwardedBy }: Machine): Results {
   return { status: 'warning', found, advice };
 }
 
-/** What a reload refused or put off, and what the limits contradict. The first line about a file says what is in force. */
+/** What a reload refused or put off, and what the limits contradict. The first line about a file says what is active. */
 export function checkConfiguration({ snapshot, down }: Machine): Results {
   const { problems, waiting, server } = snapshot();
   const doubts = checkServer(server).map(({ path, message }) => `${path.join('.')} ${message}`);

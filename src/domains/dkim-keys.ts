@@ -124,7 +124,7 @@ export async function missingKeys(store: Store, domain: Domain, now: number): Pr
   return [...unwanted.map((key) => forgetKey({ ...key, state: 'next' })), ...(await Promise.all(made))];
 }
 
-/** Which keys the owner lacks, and which of its next ones are of another configuration than is in force. */
+/** Which keys the owner lacks, and which of its next ones are of another configuration than is active. */
 function compareKeys({ tenant, wanted }: KeyOwner, keys: readonly DkimKeyName[]) {
   const own = keys.filter((key) => key.tenant === tenant && (key.state === 'next' || key.state === 'active'));
   return {

@@ -158,7 +158,7 @@ export function createDomains(options: DomainsOptions): Domains {
     return rows.get(keyOf(domain))?.project === domain.project.slug;
   }
 
-  /** Whether its project claims the domain no more. Of another revision than the one in force the snapshot says nothing. */
+  /** Whether its project claims the domain no more. Of another revision than the active one the snapshot says nothing. */
   async function isAbandoned({ tenant, name, project: slug }: Claimed): Promise<boolean> {
     const { claims, unavailable, projects } = snapshot();
     if (slug === '' || claims.has(claimKey(tenant, name)) || unavailable.has(name)) return false;

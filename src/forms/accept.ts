@@ -40,7 +40,7 @@ export interface Admitted {
   readonly referer: string;
   /** `req_…` */
   readonly request?: string | undefined;
-  /** Of the key that it came with: mail of `test` is never delivered. `live` unless told. */
+  /** Of the key that it came with: mail of `test` is never delivered. Default: `live`. */
   readonly environment?: 'live' | 'test' | undefined;
   /** More for the unit, once the id is known: the answer under an idempotency key. Called again where the unit is tried again. */
   readonly also?: ((accepted: Accepted) => readonly Statement[]) | undefined;

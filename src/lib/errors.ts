@@ -1,4 +1,4 @@
-/** The error of a thing that the caller or the operator can mend: its message says what, where and how. */
+/** The error of a thing that the caller or the operator can correct: its message says what, where and how. */
 export class UserError extends Error {
   override readonly name: string = 'UserError';
 }

@@ -24,9 +24,9 @@ export interface LogOptions {
   readonly format: 'auto' | 'json' | 'pretty';
   /** Masks the local part of every address in a line: `a***@example.net`. */
   readonly redact_addresses: boolean;
-  /** File descriptor to write to; 1 unless told. */
+  /** File descriptor to write to; default: 1. */
   readonly fd?: number;
-  /** The journal's socket, as systemd names it (JOURNAL_STREAM, systemd.exec(5)); that of the environment unless told. */
+  /** The journal's socket, as systemd names it (JOURNAL_STREAM, systemd.exec(5)); default: that of the environment. */
   readonly journal?: string | undefined;
   /** Gets each line as JSON, after redaction. */
   readonly keep?: (line: string) => void;

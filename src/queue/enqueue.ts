@@ -27,9 +27,9 @@ export interface NewMessage {
   readonly recipients: readonly string[];
   /** How long it is tried, ms. */
   readonly ttl: number;
-  /** `live` unless told. */
+  /** Default: `live`. */
   readonly environment?: 'live' | 'test';
-  /** When it is to be sent first, ms; at once unless told. */
+  /** When it is to be sent first, ms; default: at once. */
   readonly sendAt?: number | undefined;
   /** `req_…`: the request that asked for it. */
   readonly request?: string | undefined;

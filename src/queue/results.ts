@@ -53,7 +53,7 @@ export interface WritingOptions {
   readonly onFailure: OnFailure;
   /** There may be something to send. */
   readonly wake: () => void;
-  /** Counts what is on the disk; nobody does unless told. */
+  /** Counts what is on the disk; default: nobody. */
   readonly onCounted?: ((counted: Counted) => void) | undefined;
 }
 
@@ -129,7 +129,7 @@ const WRITE_AGAIN_MS = 1000;
 const LEAD_KEPT_MS = 30 * 86_400_000;
 /** Mail of a suspended tenant is due as soon as the tenant is served; where a crash came between, so much later, ms. */
 const LOOK_AT_SUSPENDED_MS = 3_600_000;
-/** Trying again mends no broken constraint. */
+/** A new try does not satisfy a violated constraint. */
 const HOPELESS = /CONSTRAINT|^23/;
 
 export class ResultWriter {

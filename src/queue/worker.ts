@@ -47,7 +47,7 @@ export interface WorkerOptions {
   readonly onRelayPause?: OnRelayPause;
   /** Without it nothing waits for its tenant's plan. */
   readonly admission?: Admission;
-  /** Counts how tries end; nobody does unless told. */
+  /** Counts how tries end; default: nobody. */
   readonly onCounted?: ((counted: Counted) => void) | undefined;
 }
 

@@ -21,12 +21,12 @@ export interface SmtpClientOptions extends Pick<
   readonly config: () => ServerConfig;
   readonly clock: Clock;
   readonly log: Log;
-  /** Whether connecting to this address at the delivery port would reach ourselves; nobody unless told. */
+  /** Whether connecting to this address at the delivery port would reach ourselves; default: nobody. */
   readonly ownAddresses?: RouteOptions['ownAddresses'];
   readonly timeouts?: Timeouts;
-  /** Told how long each transaction took, ms; nobody unless told. */
+  /** Told how long each transaction took, ms; default: nobody. */
   readonly onTransaction?: ((ms: number) => void) | undefined;
-  /** Told of the sessions with MX hosts, once for each domain; nobody unless told. */
+  /** Told of the sessions with MX hosts, once for each domain; default: nobody. */
   readonly onTlsSession?: ((session: TlsSession) => void) | undefined;
   /** Certificates that a smarthost may have beside those that Node trusts, PEM. */
   readonly ca?: string;

@@ -1,6 +1,6 @@
 /**
  * MTA-STS policies of the domains to which mail is sent (RFC 8461 §5): found, kept in the database for their `max_age`, and
- * fetched again every day while mail is sent there. A policy that was fetched once stays in force until it ends, whatever
+ * fetched again every day while mail is sent there. A policy that was fetched once stays active until it ends, whatever
  * DNS or the policy's server say meanwhile: an attacker who blocks both must not be able to switch it off.
  */
 import { announcedId, policyUrl, readPolicy, type FetchedPolicy, type MtaStsPolicy } from '../dns/mta-sts.ts';
@@ -26,7 +26,7 @@ export interface MtaStsOptions {
   readonly resolver: Pick<Resolver, 'txt'>;
   /** Never rejects. */
   readonly fetchPolicy: (url: string) => Promise<FetchedPolicy>;
-  /** Told of a policy that could not be had, in the words of RFC 8460 §4.3.2.2; nobody unless told. */
+  /** Told of a policy that could not be had, in the words of RFC 8460 §4.3.2.2; default: nobody. */
   readonly onFailure?: (failure: PolicyFailure) => void;
 }
 
@@ -36,7 +36,7 @@ export interface PolicyFailure {
   readonly reason: string;
 }
 
-/** A policy in force. */
+/** an active policy. */
 export interface KnownPolicy extends MtaStsPolicy {
   readonly id: string;
   /** ms */
@@ -65,7 +65,7 @@ export class MtaSts {
     this.#options = options;
   }
 
-  /** The policy in force of a domain (A-labels). Rejects where the store cannot be read. */
+  /** The active policy of a domain (A-labels). Rejects where the store cannot be read. */
   async policyOf(domain: string): Promise<KnownPolicy | undefined> {
     const { store, clock, resolver } = this.#options;
     const [row, answer] = await Promise.all([findMtaStsPolicy(store, domain), resolver.txt(`_mta-sts.${domain}`)]);

@@ -166,7 +166,7 @@ export function classify(happening: Happening, isRelay = false): ReplyClass {
 const NOT_AUTHENTICATED: ReadonlySet<number> = new Set([530, 534, 535, 538]);
 
 function refusal(step: Step, enhanced: string | undefined): ReplyClass {
-  // Our own credentials are wrong: the operator can mend that, and no mail is to bounce for it.
+  // Our own credentials are wrong: the operator can correct that, and no mail is to bounce for it.
   if (step === 'auth' || step === 'starttls') return LOST;
   return {
     kind: 'permanent',

@@ -13,9 +13,9 @@ export interface HostPolicy {
   readonly name: PolicyName;
   /** Whether mail waits rather than go to where there is no TLS that works. */
   readonly isEnforced: boolean;
-  /** The name to ask the server for a certificate of; the host's own unless told. */
+  /** The name to ask the server for a certificate of; default: the host's own. */
   readonly servername?: string;
-  /** PEM of the only authorities to trust; the usual ones unless told. */
+  /** PEM of the only authorities to trust; default: the usual ones. */
   readonly trusted?: readonly string[];
   /** What comes of it with these proofs; without TLS there are none. */
   readonly judge: (proof: Proof | undefined) => TlsResult;

@@ -18,7 +18,7 @@ export interface StoreOptions {
   readonly log?: Log;
   /** Bytes of disk that stay free beside a copy. */
   readonly reserve?: number;
-  /** Whether a SQLite database is copied before it is migrated: unless told. */
+  /** Whether a SQLite database is copied before it is migrated; default: true. */
   readonly copy?: boolean;
 }
 

@@ -1,4 +1,4 @@
-/** Projects, their revision in force, and which file of which machine manages them. */
+/** Projects, their active revision, and which file of which machine manages them. */
 import { createHash } from 'node:crypto';
 import { sql } from 'kysely';
 import { newId } from '../lib/ids.ts';
@@ -88,7 +88,7 @@ const insertRevision = query<RevisionRow, { id: string }>(
 
 type Content = Pick<RevisionRow, 'tenant' | 'slug' | 'hash'>;
 
-interface InForce extends Omit<ProjectRow, 'revision' | 'file_missing'>, Content {}
+interface ActiveProjects extends Omit<ProjectRow, 'revision' | 'file_missing'>, Content {}
 
 function withContent(value: Placeholders<Content>) {
   return sql<{ id: string }>`select id from config_revisions
@@ -96,7 +96,7 @@ function withContent(value: Placeholders<Content>) {
 }
 
 const byContent = query<Content, { id: string }>(withContent);
-const insertProject = query<InForce>(
+const insertProject = query<ActiveProjects>(
   (
     value,
   ) => sql`insert into projects (id, tenant, slug, name, source, machine, file, file_missing, revision, created_at)
@@ -105,14 +105,14 @@ const insertProject = query<InForce>(
     on conflict (tenant, slug) do nothing`,
 );
 /** A push does not replace what a file manages: `unless` is `file` then. */
-const updateProject = query<Omit<InForce, 'id' | 'created_at'> & { was: string; unless: ProjectRow['source'] | '' }>(
+const updateProject = query<Omit<ActiveProjects, 'id' | 'created_at'> & { was: string; unless: ProjectRow['source'] | '' }>(
   (value) => sql`update projects set name = ${value('name')}, source = ${value('source')},
       machine = ${value('machine')}, file = ${value('file')}, file_missing = 0, revision = (${withContent(value)})
     where tenant = ${value('tenant')} and slug = ${value('slug')} and revision = ${value('was')}
       and source <> ${value('unless')}`,
 );
 
-/** A document that is to be in force of a project. */
+/** A document that is to become active. */
 export interface ProjectSource extends Pick<ProjectRow, 'tenant' | 'slug' | 'name' | 'source' | 'machine' | 'file'> {
   readonly yaml: string;
   readonly files: Readonly<Record<string, string>>;
@@ -123,7 +123,7 @@ export interface Replacing {
   readonly was: string | undefined;
   /** Of the revision, unless this content has one. */
   readonly id: string;
-  /** JSON: who puts it in force. */
+  /** JSON: who deploys it. */
   readonly author?: string | undefined;
 }
 
@@ -139,7 +139,7 @@ export function hashOf({ yaml, files }: Pick<ProjectSource, 'yaml' | 'files'>): 
 }
 
 /**
- * The statements that keep the content and put it in force. Where another revision than `was` is in force by then, the unit
+ * The statements that keep the content and make it active. Where another revision than `was` is active by then, the unit
  * fails with UnmetError. The first result has the revision's id.
  */
 export function putInForce(

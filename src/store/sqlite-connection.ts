@@ -14,7 +14,7 @@ export function openForWriting(path: string): Database.Database {
   database.pragma('journal_mode = WAL');
   database.pragma('synchronous = FULL');
   database.pragma('foreign_keys = ON');
-  // A savepoint keeps the pages that it may have to give back: 19 a submission, in a file unless told.
+  // A savepoint keeps the pages that it may have to give back: 19 a submission, by default in a file.
   database.pragma('temp_store = MEMORY');
   database.pragma('cache_size = -16384');
   // 32 MiB between checkpoints, each of which writes and syncs the pages that changed once, however often they did.

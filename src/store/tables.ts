@@ -48,7 +48,7 @@ export interface Tables {
     name: string;
     /** What made it: a file, which manages it until it is removed; a push; or POST /projects. */
     source: 'file' | 'push' | 'api';
-    /** The one in force. */
+    /** The active one. */
     revision: string;
     /** The machine whose file manages the project; empty where it is not known, null where no file does. */
     machine: string | null;
@@ -79,7 +79,7 @@ export interface Tables {
     /** SHA-256 of yaml and files: the same content is the same revision. */
     hash: string;
     created_at: number;
-    /** JSON: who put it in force last; null where that is not known. */
+    /** JSON: who deployed it last; null where that is not known. */
     author: string | null;
     /** Bytes of yaml and files; null where nobody counted. */
     size: number | null;

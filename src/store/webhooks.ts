@@ -165,7 +165,7 @@ export interface EventsWanted {
   readonly tenant: string;
   readonly types: readonly string[];
   readonly since: number;
-  /** All unless told. */
+  /** Default: all. */
   readonly until?: number | undefined;
   /** How many are read at a time. */
   readonly limit: number;

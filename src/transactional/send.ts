@@ -37,7 +37,7 @@ export interface Planned {
 
 export interface Asker {
   readonly principal: Principal;
-  /** What is in force. */
+  /** What is active. */
   readonly snapshot: Snapshot;
   readonly now: number;
   /** `req_…` */

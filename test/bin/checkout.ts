@@ -57,7 +57,7 @@ export interface StartOptions {
   readonly uid?: number;
 }
 
-/** A checkout as `git clone` leaves it, on a machine with the given npm (the pretended one unless told). */
+/** A checkout as `git clone` leaves it, on a machine with the given npm (default: the pretended one). */
 export async function makeCheckout(npm: string | undefined = NPM): Promise<Checkout> {
   const base = await realpath(await mkdtemp(join(tmpdir(), 'postern launcher ')));
   const root = join(base, 'check out');

@@ -149,7 +149,7 @@ describe('a plain form, without JavaScript', () => {
     expect(await page.getByLabel('Message').inputValue()).toBe(message);
     expect(await page.getByText('Please choose the file again: plan.txt').isVisible()).toBe(true);
 
-    // One of two mended: the other is still said, and nothing is lost on the way.
+    // One of two corrected: the other is still said, and nothing is lost on the way.
     await page.getByLabel('Email').fill('juergen@inbox.test');
     expect(await send(page, 'Send')).toBe(400);
     expect(await page.getByRole('alert').getByRole('link').count()).toBe(1);

@@ -107,7 +107,7 @@ delivery:
   retry: [90s, 2h]
 `;
 
-  test('writes all that is in force, as YAML that means the same', async () => {
+  test('writes all that is active, as YAML that means the same', async () => {
     const folder = await configFolder({ 'server.yml': text });
     const { output, code } = await run(folder, 'show');
     expect(code).toBe(0);

@@ -20,7 +20,7 @@ async function operator(http: TestHttp): Promise<Person> {
 }
 
 describe('analytics', () => {
-  test('counts, by day unless told', async () => {
+  test('counts, by day if no interval is given', async () => {
     const ana = await owner();
     await ana.http.request('/example.com/contact', { body: { email: 'bo@inbox.test', message: 'Hi' } });
     const { code, out } = await ana.say(['analytics'], { width: 80 });

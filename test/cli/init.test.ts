@@ -59,7 +59,7 @@ describe('init', () => {
     expect((await say(['test', 'config', 'sites/shop'])).out).toBe('sites/shop/postern.yml: 0 errors, 0 warnings\n');
   });
 
-  test('never writes over anything unless told', async () => {
+  test('overwrites nothing without --force', async () => {
     const { say, write, read } = await person();
     await write('templates/contact.html', 'mine');
     const there = 'templates/contact.html already exists. Nothing was written. To overwrite, add --force.\n';

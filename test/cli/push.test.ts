@@ -18,7 +18,7 @@ const NEW = `  + new project Shop
 `;
 
 describe('push', () => {
-  test('shows what changes, asks, puts it in force, and says what is next', async () => {
+  test('shows what changes, asks, deploys it, and says what is next', async () => {
     const world = await cliWorld();
     await shop(world);
     const { code, out, err } = await world.say(['push'], { answers: ['y'] });
@@ -67,7 +67,7 @@ shop.test is pending. To see the DNS records to add, run: postern domains setup 
     expect((await world.say(['projects', 'show', 'shop'])).code).toBe(1);
   });
 
-  test('puts in force what was shown, and nothing when another was faster', async () => {
+  test('deploys what was shown, and nothing when another was faster', async () => {
     const world = await cliWorld();
     await shop(world);
     const rival = await person(world.env);
@@ -294,7 +294,7 @@ describe('rollback', () => {
     expect(nameNow(world)).toBe('Contact');
   });
 
-  test('names a revision by its id, and tells where it is in force already or is none', async () => {
+  test('names a revision by its id, and tells where it is active already or is none', async () => {
     const world = await pushed();
     const { revisions } = JSON.parse((await world.say(['projects', 'revisions', 'shop', '--json'])).out) as {
       revisions: { id: string }[];

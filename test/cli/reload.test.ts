@@ -40,7 +40,7 @@ test('reload says what was applied, what waits for a restart, and what is wrong'
   const mixed = await reload();
   expect(mixed).toMatchObject({ code: 1, out: `${file}: 1 change applied\n  ~ retention.events\n` });
   expect(mixed.err).toMatch(/projects\/site\.yml:\d+:\d+: project\.slug: /);
-  expect(mixed.err).toContain('stays in force');
+  expect(mixed.err).toContain('stays active');
 
   await writeFile(project, site);
   await change({ server: { hostname: 'not a name' } });
@@ -51,7 +51,7 @@ test('reload says what was applied, what waits for a restart, and what is wrong'
     changes: [],
     waiting: [],
     problems: [
-      expect.stringContaining('stays in force'),
+      expect.stringContaining('stays active'),
       expect.stringMatching(/server\.yml:\d+:\d+: server\.hostname: /),
     ],
   });

@@ -44,14 +44,14 @@ describe('at start', () => {
     });
   });
 
-  test('the revision of an invalid file stays in force, and is reported', async () => {
+  test('the revision of an invalid file stays active, and is reported', async () => {
     const folder = await configFolder({ 'projects/a.yml': projectText('a', 'a.example') });
     const { store } = await start(folder);
     await folder.write('projects/a.yml', projectText('a', 'a.example').replace('to:', 'too:'));
     const { source, lines } = await start(folder, store);
     expect(served(source)).toEqual(['a.example anna@example.org']);
     expect(source.current().problems).toEqual([
-      `${folder.path('projects/a.yml')}: its revision ${revisionOf(source, 'a.example')} stays in force`,
+      `${folder.path('projects/a.yml')}: its revision ${revisionOf(source, 'a.example')} stays active`,
       expect.stringMatching(
         /a\.yml:6:9: domains\.a\.example\.forms\.contact\.too: unknown key "too" \(did you mean "to"\?\)$/,
       ),
@@ -59,7 +59,7 @@ describe('at start', () => {
     expect(lines.join('\n')).toContain('config.problem');
   });
 
-  test('without a revision in force its domains are out of service and the others run', async () => {
+  test('without an active revision its domains are out of service and the others run', async () => {
     const folder = await configFolder({
       'projects/a.yml': projectText('a', 'A.example').replace('to:', 'too:'),
       'projects/b.yml': projectText('b', 'b.example'),
@@ -68,7 +68,7 @@ describe('at start', () => {
     expect(served(source)).toEqual(['b.example anna@example.org']);
     expect([...source.current().unavailable]).toEqual([['a.example', folder.path('projects/a.yml')]]);
     expect(source.current().problems[0]).toMatch(
-      /a\.yml: no revision of it is in force, so a\.example is out of service/,
+      /a\.yml: no revision of it is active, so a\.example is out of service/,
     );
   });
 
@@ -97,7 +97,7 @@ describe('at start', () => {
 });
 
 describe('two files with one slug', () => {
-  test('are both refused, at start as well, and the revision in force stays', async () => {
+  test('are both refused, at start as well, and the active revision stays', async () => {
     const folder = await configFolder({ 'projects/site.yml': projectText('site', 'a.example') });
     const { source, store } = await start(folder);
     const before = revisionOf(source, 'a.example');
@@ -119,7 +119,7 @@ describe('two files with one slug', () => {
 });
 
 describe('a file that is gone', () => {
-  test('leaves its project in force, also after a restart, and is reported until it is back', async () => {
+  test('leaves its project active, also after a restart, and is reported until it is back', async () => {
     const text = projectText('a', 'a.example');
     const folder = await configFolder({ 'projects/a.yml': text });
     const { source, store } = await start(folder);
@@ -128,7 +128,7 @@ describe('a file that is gone', () => {
     for (const one of [source, (await start(folder, store)).source]) {
       expect(served(one)).toEqual(['a.example anna@example.org']);
       expect(one.current().problems).toEqual([
-        `${folder.path('projects/a.yml')}: the file is missing on mx1. The project a stays in force: put the file back, or end the project with: postern projects remove a`,
+        `${folder.path('projects/a.yml')}: the file is missing on mx1. The project a stays active: put the file back, or end the project with: postern projects remove a`,
       ]);
     }
     await folder.write('projects/a.yml', text);
@@ -136,7 +136,7 @@ describe('a file that is gone', () => {
     expect(source.current().problems).toEqual([]);
   });
 
-  test('of one daemon is in force on another, which has no such folder', async () => {
+  test('of one daemon is active on another, which has no such folder', async () => {
     const folder = await configFolder({ 'projects/a.yml': projectText('a', 'a.example') });
     const { store } = await start(folder);
     const other = await openSource(await configFolder(), store, { machine: 'mx2' });
@@ -207,13 +207,13 @@ describe('a reload', () => {
     expect(served(source)).toEqual(['a.example anna@example.org']);
     expect(source.current().server.server.hostname).toBe('mail.example.net');
     const problems = source.current().problems.join('\n');
-    expect(problems).toMatch(/server\.yml: the running configuration stays in force/);
+    expect(problems).toMatch(/server\.yml: the running configuration stays active/);
     expect(problems).toMatch(/server\.yml:1:1: server\.hostname: is missing/);
-    expect(problems).toMatch(/a\.yml: its revision rev_\w+ stays in force/);
+    expect(problems).toMatch(/a\.yml: its revision rev_\w+ stays active/);
     expect(result).toMatchObject({ problems: source.current().problems });
   });
 
-  test('that mends the file clears the problem', async () => {
+  test('that corrects the file clears the problem', async () => {
     const folder = await configFolder({ 'projects/a.yml': projectText('a', 'a.example') });
     const { source } = await start(folder);
     await folder.write('projects/a.yml', '[');
@@ -306,7 +306,7 @@ describe('a reload', () => {
     expect(served(source).map((line) => line.split(' ')[0])).toEqual(['b.example', 'moving.example']);
   });
 
-  test('is refused when the revision cannot be kept, and nothing half done is in force', async () => {
+  test('is refused when the revision cannot be kept, and nothing half done is active', async () => {
     const folder = await configFolder({ 'projects/a.yml': projectText('a', 'a.example') });
     const store = await openTestStore();
     let fails = false;

@@ -190,7 +190,7 @@ describe('DMARC of a subdomain', () => {
       { status: 'ok', found: ['v=DMARC1; p=reject'], note: expect.stringContaining('dmarc-verification=1') },
     ],
     [
-      'a fault of the policy above is mended above',
+      'a fault of the policy above is corrected above',
       [at('example.test', 'v=DMARC1; p=reject; fo=x')],
       {
         status: 'wrong',

@@ -95,7 +95,7 @@ test('what a test key submits is captured, and its bytes are shown', async () =>
   expect(world.mx.mails.list()).toEqual([]);
 });
 
-test('there is no such door unless told', async () => {
+test('submission is off by default', async () => {
   const world = await startTestWorld();
   expect(world.daemon.smtp).toHaveLength(1);
 });

@@ -48,7 +48,7 @@ export interface Read {
 }
 
 export interface MailWorldOptions {
-  /** One Ed25519 key unless told. */
+  /** Default: one Ed25519 key. */
   readonly keys?: readonly NewDkimKey[];
   /** Whether the revision can be read. */
   readonly revision?: boolean;

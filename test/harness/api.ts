@@ -15,7 +15,7 @@ export interface Client {
   ask(method: string, path: string, body?: object): Promise<Asked>;
 }
 
-/** A client with a full key of a new tenant unless told. */
+/** Default: A client with a full key of a new tenant. */
 export async function apiClient(
   world: { daemon: Daemon; url: string },
   settings: TestKeySettings = {},

@@ -93,7 +93,7 @@ export interface Appliance {
   readonly dns: DnsServer;
   /** What its domain publishes, once it is verified. */
   published(): readonly Published[];
-  /** Merges into server.yml; in force after a start or a reload. */
+  /** Merges into server.yml; active after a start or a reload. */
   configure(sections: Sections): Promise<void>;
   /** Replaces the project file. */
   writeProject(project: object): Promise<void>;

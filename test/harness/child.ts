@@ -9,7 +9,7 @@ export interface Child {
   readonly pid: number;
   /** The end of what it printed so far, both streams mixed. */
   output(): string;
-  /** Asks it to end with `signal` (SIGTERM unless told), and after 10 s makes it. */
+  /** Asks it to end with `signal` (default: SIGTERM), and after 10 s makes it. */
   stop(signal?: NodeJS.Signals): Promise<void>;
   /** Its exit code (null after a signal), once it has ended. */
   readonly ended: Promise<number | null>;

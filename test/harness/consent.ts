@@ -3,7 +3,7 @@ import { createConsent, type Consent, type ConsentParts } from '../../src/accoun
 import { silentLog } from '../../src/lib/log.ts';
 import { systemMail } from '../../src/queue/system-mail.ts';
 
-/** It wakes nobody unless told. */
+/** Default: it wakes nobody. */
 export function testConsent(
   parts: Pick<ConsentParts, 'store' | 'clock' | 'limits' | 'config'> & Partial<ConsentParts>,
 ): Consent {

@@ -39,7 +39,7 @@ export interface TestWorld {
 }
 
 export interface WorldSettings {
-  /** Project files by name; `site.yml` with a form `contact` at `example.test` unless told. */
+  /** Project files by name; default: `site.yml` with a form `contact` at `example.test`. */
   readonly projects?: Readonly<Record<string, string>>;
   /** Merged over the test's own server.yml, section by section. */
   readonly server?: Readonly<Record<string, Readonly<Record<string, unknown>>>>;

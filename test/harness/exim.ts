@@ -14,7 +14,7 @@ import { openMaildir, type Maildir } from './maildir.ts';
 const USER = 'Debian-exim';
 
 export interface EximOptions {
-  /** A free one unless told. */
+  /** Default: A free one. */
   readonly port?: number;
   /** Ports on 127.0.0.1 of the servers that get the mail of these domains; all else lands in the maildir. */
   readonly routes?: Readonly<Record<string, number>>;

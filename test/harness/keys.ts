@@ -11,12 +11,12 @@ import type { TenantRow } from '../../src/store/tables.ts';
 import { findTenant, insertTenant } from '../../src/store/tenants.ts';
 
 export interface TestKeySettings {
-  /** Its owner, `OPERATOR` say; a new tenant unless told. */
+  /** Its owner, `OPERATOR` say; default: a new tenant. */
   readonly tenant?: string;
   /** Of a tenant that is new. */
   readonly account?: Partial<TenantRow>;
   readonly name?: string;
-  /** Those of a full key unless told. */
+  /** Default: those of a full key. */
   readonly permissions?: readonly PermissionName[];
   readonly environment?: 'live' | 'test';
   readonly restrictions?: Restrictions;

@@ -15,9 +15,9 @@ export interface LoadOptions {
   readonly connections: number;
   /** So many, else until `stop`. */
   readonly count?: number;
-  /** What the n-th submission is; `plain` unless told. */
+  /** What the n-th submission is; default: `plain`. */
   readonly kind?: (n: number) => Kind;
-  /** Of each visitor between two submissions; none unless told. */
+  /** Of each visitor between two submissions; default: none. */
   readonly pauseMs?: number;
 }
 

@@ -18,7 +18,7 @@ const QUEUES = 'active bounce corrupt defer deferred flush hold incoming maildro
 );
 
 export interface PostfixOptions {
-  /** A free one unless told. */
+  /** Default: A free one. */
   readonly port?: number;
   /** `127.0.0.1:PORT` of the server that gets all mail; without it mail lands in the maildir. */
   readonly relayTo?: string;

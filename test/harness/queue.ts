@@ -39,7 +39,7 @@ export interface QueueOptions {
   readonly store?: Store;
   readonly clock?: TestClock;
   readonly resolver?: Resolver;
-  /** 0.5 unless told: no jitter. */
+  /** Default: 0.5, no jitter. */
   readonly random?: () => number;
   readonly ownAddresses?: SmtpClientOptions['ownAddresses'];
   readonly owner?: string;
@@ -50,7 +50,7 @@ export interface QueueOptions {
   /** In the place of the real one. */
   readonly transport?: Transport;
   readonly onFailure?: OnFailure;
-  /** None unless told. */
+  /** Default: none. */
   readonly webhooks?: Transport;
 }
 

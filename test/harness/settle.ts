@@ -23,7 +23,7 @@ const endAll = query<End & { message: string }>(
 
 interface Settling {
   readonly message: string;
-  /** One of its deliveries; each unless told. */
+  /** One of its deliveries; default: each. */
   readonly delivery?: string | undefined;
   readonly state: DeliveryState;
   readonly at: number;

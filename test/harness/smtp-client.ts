@@ -17,20 +17,20 @@ export interface Carrier {
 export interface CarryOptions {
   readonly body?: Partial<Body>;
   readonly opened?: Opened;
-  /** When the end of the try is on the disk; at once unless told. */
+  /** When the end of the try is on the disk; default: at once. */
   readonly settled?: Promise<void>;
 }
 
 export interface CarrierOptions {
   readonly port: number;
-  /** Addresses of the MX hosts of every domain, best first; `127.0.0.1` alone unless told. */
+  /** Addresses of the MX hosts of every domain, best first; default: `127.0.0.1` alone. */
   readonly hosts?: readonly (readonly string[])[];
   readonly delivery?: object;
   readonly timeouts?: Partial<Timeouts>;
   readonly ca?: string;
   readonly mayLeave?: () => boolean;
   readonly isPressed?: () => boolean;
-  /** The address of `localhost`, for smarthosts; none unless told. */
+  /** The address of `localhost`, for smarthosts; default: none. */
   readonly localhost?: string;
 }
 

@@ -18,7 +18,7 @@ export interface SmtpLoadOptions {
   readonly nobody: string;
   /** What the n-th message is. */
   readonly kind: (n: number) => MailKind;
-  /** Of each server between two messages; none unless told. */
+  /** Of each server between two messages; default: none. */
   readonly pauseMs?: number;
 }
 

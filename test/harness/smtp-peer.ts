@@ -73,12 +73,12 @@ export interface SmtpPeer {
 export interface PeerOptions {
   readonly address?: string;
   readonly port?: number;
-  /** Keywords of EHLO; PIPELINING, SIZE, 8BITMIME, SMTPUTF8 and ENHANCEDSTATUSCODES unless told. */
+  /** Keywords of EHLO; default: PIPELINING, SIZE, 8BITMIME, SMTPUTF8 and ENHANCEDSTATUSCODES. */
   readonly features?: readonly string[];
   readonly script?: PeerScript;
   /** Host names of the certificate; STARTTLS must be in `features` to be offered. */
   readonly names?: readonly string[];
-  /** Around when the certificate is valid, ms; now unless told. */
+  /** Around when the certificate is valid, ms; default: now. */
   readonly validAt?: number;
   /** TLS from the first byte. */
   readonly implicitTls?: boolean;
@@ -88,7 +88,7 @@ export interface PeerOptions {
 
 const FEATURES = ['PIPELINING', 'SIZE 26214400', '8BITMIME', 'SMTPUTF8', 'ENHANCEDSTATUSCODES'];
 
-/** Starts on a free port of 127.0.0.1 unless told; ends with the test. */
+/** Starts on 127.0.0.1 (default: a free port); ends with the test. */
 export async function startSmtpPeer(options: PeerOptions = {}): Promise<SmtpPeer> {
   const peer = new Peer(options);
   await peer.up();

@@ -13,7 +13,7 @@ export interface Step {
   readonly flags?: readonly string[];
   /** Of a person: what is asked, and what they say. */
   readonly answers?: readonly (readonly [question: string, answer: string])[];
-  /** 0 unless told. */
+  /** Default: 0. */
   readonly code?: number;
 }
 

@@ -101,7 +101,7 @@ test('the log is found by an id', async () => {
   expect([refused.status, refused.json()['code']]).toEqual([400, 'VALIDATION_FAILED']);
 });
 
-test('the settings in force are shown', async () => {
+test('the active settings are shown', async () => {
   const setting = { path: 'log.level', value: 'warn', source: 'file', restart: false } as const;
   const http = await startHttp({ options: { settings: () => [setting] }, problems: ['log.level: wrong'] });
   const shown = serverConfig.show.answer.parse((await http.request('/admin/config', { local: true })).json());

@@ -28,7 +28,7 @@ async function refusedPage(fields: readonly (readonly [string, string])[], optio
 }
 
 describe('the page of a refused post', () => {
-  test('says what to mend at which field and gives back what was typed, ready to be sent', async () => {
+  test('says what to correct at which field and gives back what was typed, ready to be sent', async () => {
     const { status, text } = await refusedPage([
       ['first_name', 'Ann "<b>" & \'Lee\''],
       ['email', 'nobody'],

@@ -42,7 +42,7 @@ interface Walk {
 interface Asked {
   readonly headers?: Readonly<Record<string, string>>;
   readonly body?: string;
-  /** In place of the parameters of the path; the operator's own things unless told. */
+  /** In place of the parameters of the path; default: the operator's own things. */
   readonly params?: 'own' | 'none';
 }
 

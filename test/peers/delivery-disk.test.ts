@@ -53,14 +53,14 @@ async function begin(server: Parameters<Appliance['configure']>[0]): Promise<Wor
   return { appliance, catcher, run, load, stopFilling: () => (filling = false) };
 }
 
-/** Waits until the disk makes trouble, ends that by `mend`, and waits until all is well. */
-async function expectRecovery(world: World, mend: () => unknown): Promise<void> {
+/** Waits until the disk makes trouble, ends that by `repair`, and waits until all is well. */
+async function expectRecovery(world: World, repair: () => unknown): Promise<void> {
   const { appliance, run, load } = world;
   await until('posts are refused', () => load.refused.size > 20, 60_000);
   expect(await post(appliance)).toEqual({ status: 503, retryAfter: expect.stringMatching(/^[1-9]\d*$/) });
   expect((await appliance.admin('/healthz')).status).toBe(200);
   world.stopFilling();
-  await mend();
+  await repair();
   const { size } = load.accepted;
   await until('posts are accepted again', () => load.accepted.size > size + 10, RECOVERED_MS);
   await load.stop();

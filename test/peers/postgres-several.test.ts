@@ -78,7 +78,7 @@ test('mail that a daemon without delivery accepts leaves at once through another
   expect(took.toSorted((a, b) => a - b)[2]).toBeLessThan(2000);
 });
 
-test('pushes to several daemons at once leave one in force everywhere', async () => {
+test('pushes to several daemons at once leave one active everywhere', async () => {
   const [first, second] = await two();
   const ana = await apiClient(first);
   const there = await apiClient(second, { tenant: ana.tenant });

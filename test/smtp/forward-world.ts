@@ -41,7 +41,7 @@ export const MAIL =
   'Date: Tue, 14 Nov 2023 22:13:20 +0000\r\nMessage-ID: <1@author.test>\r\n\r\n.Hi\r\n..\r\n';
 
 export interface Taken {
-  /** The message's bytes; MAIL unless told. */
+  /** The message's bytes; default: MAIL. */
   readonly raw: string | Uint8Array;
   readonly sender: string;
   readonly original: string;

@@ -182,7 +182,7 @@ test('what waits is sent: no try is taken for one that began, and what could not
   ]);
 });
 
-test('projects of files, pushes and the API become documents in force', async () => {
+test('projects of files, pushes and the API become active documents', async () => {
   const old = await startOld();
   await old.insert(
     'tenants',

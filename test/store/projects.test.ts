@@ -44,7 +44,7 @@ async function put(store: Store, project: Partial<ProjectSource>, was: string | 
   return rows[0]?.id ?? '';
 }
 
-test('what is put in force is listed with its tenant’s address; the same content is the same revision', async () => {
+test('what is deployed is listed with its tenant’s address; the same content is the same revision', async () => {
   const store = await open();
   const first = await put(store, {}, undefined, 10);
   const second = await put(store, { yaml: 'a: 2', name: 'B' }, first, 20);

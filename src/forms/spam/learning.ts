@@ -1,7 +1,7 @@
 /**
  * Learns from the owners of forms: what they call spam, and what they release. It is kept in the database for each project,
  * in the unit that marks the submission, so that a decision is learned once or not made. Weights that are in use are held in
- * memory; those that another daemon has learned are in force here within a minute.
+ * memory; those that another daemon has learned are active here within a minute.
  */
 import type { Snapshot } from '../../config/snapshot.ts';
 import type { Clock } from '../../lib/clock.ts';

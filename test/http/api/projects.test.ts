@@ -136,7 +136,7 @@ describe('a push', () => {
     });
   });
 
-  test('is dry at first, then in force, and the same again changes nothing', async () => {
+  test('is dry at first, then active, and the same again changes nothing', async () => {
     const world = await startTestWorld();
     const ana = await apiClient(world);
     const dry = await ana.ask('PUT', '/projects/shop/config?dry_run=true', { config: YAML, files: FILES });
@@ -254,7 +254,7 @@ describe('a push', () => {
     });
   });
 
-  test('beside others at the same moment leaves one of them in force, whole', async () => {
+  test('beside others at the same moment leaves one of them active, whole', async () => {
     const world = await startTestWorld();
     const ana = await apiClient(world);
     const answers = await Promise.all(
@@ -275,7 +275,7 @@ describe('a push', () => {
     expect(won).toHaveLength(1);
   });
 
-  test('that was planned against another revision than the one in force changes nothing', async () => {
+  test('that was planned against another revision than the active one changes nothing', async () => {
     const world = await startTestWorld();
     const ana = await apiClient(world);
     const conflict = { status: 409, body: { code: 'CONFLICT', error: expect.stringContaining('meanwhile') } };

@@ -48,7 +48,7 @@ describe('POST /admin/tenants', () => {
     ]);
   });
 
-  test('new tenants are on the plan free unless told', async () => {
+  test('new tenants are on the plan free by default', async () => {
     const { ask } = await start();
     const made = await ask('/admin/tenants', { body: { name: 'Acme', email: 'a@acme.example' } });
     expect(made.json()).toMatchObject({ tenant: { plan: 'free' } });

@@ -32,7 +32,7 @@ const config = projectSchema.parse({
 });
 const project = { revision: 'rev_1', slug: 'example', tenant: OPERATOR, source: 'file', config } as const;
 
-/** A server, and a key of a new tenant unless told; asks as that key. */
+/** A server, and a key (default: of a new tenant); asks as that key. */
 async function start(given: { allowPrivate?: boolean; key?: TestKeySettings } = {}) {
   const store = await openTestStore();
   const listen = { admin_socket: join(await temporaryFolder(), 'admin.sock'), http: { listen: ['127.0.0.1:0'] } };

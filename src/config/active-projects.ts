@@ -1,5 +1,5 @@
 /**
- * The projects in force, each as its revision in the database says it. What has not changed is not read again. A revision
+ * The active projects, each as its revision in the database says it. What has not changed is not read again. A revision
  * that cannot be read takes its own project out of service, or leaves in service what ran before, and affects no other.
  */
 import { parseDomain } from '../lib/addresses.ts';
@@ -38,7 +38,7 @@ export interface RevisionReading {
 }
 
 /** A record, and what it stands for. */
-export interface InForce {
+export interface ActiveProjects {
   readonly record: ProjectRecord;
   /** Undefined where it is out of service. */
   readonly project: Project | undefined;
@@ -51,18 +51,18 @@ interface ReadInForce extends RevisionReading {
   readonly records: readonly ProjectRecord[];
   readonly revision: (id: string) => Promise<StoredRevision | undefined>;
   /** What was found the last time. */
-  readonly before: readonly InForce[];
+  readonly before: readonly ActiveProjects[];
   /** Whether secrets may have changed: then what names them is read again. */
   readonly again: boolean;
 }
 
 /** Reads every project; those that have not changed are the very ones of `before`. */
-export function readInForce(options: ReadInForce): Promise<readonly InForce[]> {
+export function readActiveProjects(options: ReadInForce): Promise<readonly ActiveProjects[]> {
   const known = new Map(options.before.map((one) => [projectName(one.record), one]));
   return Promise.all(options.records.map((record) => readProject(record, known.get(projectName(record)), options)));
 }
 
-async function readProject(record: ProjectRecord, last: InForce | undefined, options: ReadInForce): Promise<InForce> {
+async function readProject(record: ProjectRecord, last: ActiveProjects | undefined, options: ReadInForce): Promise<ActiveProjects> {
   const isSame = last !== undefined && JSON.stringify(last.record) === JSON.stringify(record);
   if (isSame && (record.source !== 'file' || !options.again)) return last;
   const { tenant, slug, source, email: contact } = record;
@@ -78,7 +78,7 @@ async function readProject(record: ProjectRecord, last: InForce | undefined, opt
     read === undefined || 'ok' in read.result ? ['it is not in the database'] : read.result.errors.map(formatProblem);
   const ran = last?.project;
   const outcome =
-    ran === undefined ? 'out of service until it is pushed again' : `its revision ${ran.revision} stays in force`;
+    ran === undefined ? 'out of service until it is pushed again' : `its revision ${ran.revision} stays active`;
   return {
     record,
     project: ran,
@@ -104,7 +104,7 @@ export async function readRevision(
 function missingFile({ slug, file, machine, file_missing: missing }: ProjectRecord): string[] {
   if (missing === 0) return [];
   const cure = `put the file back, or end the project with: postern projects remove ${slug}`;
-  return [`${file}: the file is missing on ${machine}. The project ${slug} stays in force: ${cure}`];
+  return [`${file}: the file is missing on ${machine}. The project ${slug} stays active: ${cure}`];
 }
 
 /** As the operator reads it. */

@@ -107,7 +107,7 @@ describe('pushed projects', () => {
     await push({ tenant: 'ten_c', slug: 'c', yaml: broken.replaceAll('b', 'c') });
     await source.refresh();
     expect(source.current().domains.get('c.example')?.project.revision).toBe(good);
-    expect(source.current().problems.join('\n')).toMatch(`its revision ${good} stays in force`);
+    expect(source.current().problems.join('\n')).toMatch(`its revision ${good} stays active`);
     await push({ tenant: 'ten_b', slug: 'b', yaml: projectText('b', 'b.example') });
     await push({ tenant: 'ten_c', slug: 'c', yaml: projectText('c', 'c.example') });
     await source.refresh();
