@@ -1,6 +1,6 @@
 /**
  * Erases a person, by mail address: submissions with such an address in a field, mail to it, copies of mail from it, and
- * what is known of it. An address stands in no index, so that everything is looked through, some stretches in one call and
+ * what is known of it. An address is in no index, so that everything is looked through, some stretches in one call and
  * others in the next (`next`): no call is long, nothing is remembered between them, and the same call twice does no harm.
  * What is being sent just then is left, and counted: a second run finds it.
  *

@@ -391,7 +391,7 @@ function newLink({
   return { token, statement };
 }
 
-/** The token is behind the number sign: no browser sends it, so that it stands in no log. */
+/** The token is behind the number sign: no browser sends it, so that it is in no log. */
 function linkUrl(origin: string, token: string): string {
   return `${origin}/console/sign-in#${token}`;
 }

@@ -44,7 +44,7 @@ export function topLines({ samples, notice, keys }: View, { columns, rows, style
     0,
     Math.max(0, rows - foot.length),
   );
-  // The keys stand at the bottom of the screen.
+  // The keys are at the bottom of the screen.
   const blank = Number.isFinite(rows) ? Math.max(0, rows - shown.length - foot.length) : 0;
   return [...shown, ...Array.from({ length: blank }, () => ''), ...foot];
 }
@@ -135,7 +135,7 @@ function destinationsOf({ destinations }: Status, columns: number, room: number)
 
 function stateOf({ held, paused_until: until, failures }: Status['destinations'][number]): string {
   if (held) return 'held';
-  // The zone stands in the first line.
+  // The zone is in the first line.
   if (until !== null) return `paused until ${localTime(until).slice(11, 16)}`;
   return failures > 0 ? 'failing' : 'waiting';
 }

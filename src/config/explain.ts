@@ -1,4 +1,4 @@
-/** What the schema complains about, in words: what was expected, what stands there, and what was probably meant. */
+/** What the schema complains about, in words: what was expected, what is there, and what was probably meant. */
 import { z } from 'zod';
 import { type Finding, type Path, nearest } from './problem.ts';
 import { parseAddress, parseMailbox } from '../lib/addresses.ts';
@@ -38,7 +38,7 @@ function schemaAt(schema: Schema, path: Path): Schema | undefined {
   return here;
 }
 
-/** The keys that may stand in the map at this path; none where any may. */
+/** The keys that may be in the map at this path; none where any may. */
 export function knownKeys(schema: Schema, path: Path): string[] {
   const here = schemaAt(schema, path);
   return here instanceof z.ZodObject ? [...propertiesOf(here).keys()] : [];

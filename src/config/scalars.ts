@@ -109,7 +109,7 @@ export const webUrl = z.url({
   error: 'expected a web address such as https://example.com/thanks',
 });
 
-/** An address that events are posted to; what stands before an `@` would be sent to nobody. */
+/** An address that events are posted to; what comes before an `@` would be sent to nobody. */
 export const hookUrl = (() => {
   const error = 'expected a web address such as https://example.com/hook, without a user name';
   return z.url({ protocol: /^https?$/, error }).refine((text) => !/^https?:\/\/[^/?#]*@/i.test(text), { error });

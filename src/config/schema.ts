@@ -318,7 +318,7 @@ export const projectSchema = z
 
 export type SchemaKind = 'server' | 'project';
 
-/** What may stand instead of any text (`secrets.ts`). */
+/** What may be instead of any text (`secrets.ts`). */
 const REFERENCE = { pattern: '\\$\\{[A-Z_][A-Z0-9_]*\\}|^file:/' };
 
 /** The JSON Schema of what is written, for editors: in draft 7, which their language servers know best. */

@@ -368,7 +368,7 @@ const USUAL_FIELDS: ReadonlyMap<string, MessageName> = new Map([
 ]);
 
 /**
- * The configured label, else the usual one in the language of whoever reads it, else the name as a person would write it:
+ * The configured label, else the usual one in the language of the reader, else the name as a person would write it:
  * `date_of_birth` is "Date of birth".
  */
 export function labelOf(

@@ -146,9 +146,9 @@ const HINTS: Partial<Record<ErrorCode, string>> = {
   TAB_AS_INDENT: 'tabs cannot indent YAML; use spaces',
   MULTIPLE_DOCS: 'a second document begins here; one file holds one, remove the line ---',
   TAG_RESOLVE_FAILED: 'tags (words that begin with !) have no meaning here; quote the value if it is text',
-  BLOCK_AS_IMPLICIT_KEY: 'a second "key:" stands on this line; begin a new line, or quote text that holds ": "',
-  MULTILINE_IMPLICIT_KEY: 'a key without a colon, or a value that goes on at the wrong indentation',
-  BAD_INDENT: 'the indentation does not fit what stands above',
+  BLOCK_AS_IMPLICIT_KEY: 'a second "key:" on this line; start a new line, or quote text that contains ": "',
+  MULTILINE_IMPLICIT_KEY: 'a key without a colon, or a value continued at the wrong indentation',
+  BAD_INDENT: 'the indentation does not match the lines above',
 };
 
 /** A syntax error or warning as a sentence, and where in the text it belongs. */
@@ -220,7 +220,7 @@ export function find(root: Place | undefined, path: Path): { place: Place | unde
   return { place, whole: place !== undefined };
 }
 
-/** The document's data; what cannot stand in a configuration is reported and left out. */
+/** The document's data; what cannot be in a configuration is reported and left out. */
 function convert(
   document: Document.Parsed,
   report: (offset: number, path: Path, message: string) => void,
@@ -244,8 +244,8 @@ function convert(
     }
     if (isAlias(node)) {
       const target = anchors.get(node.source);
-      if (target === undefined) return refuse(`no anchor &${node.source} stands before this alias`);
-      if (open.has(target)) return refuse(`the alias *${node.source} stands within what it names`);
+      if (target === undefined) return refuse(`there is no anchor &${node.source} before this alias`);
+      if (open.has(target)) return refuse(`the alias *${node.source} is inside the value it refers to`);
       return visit(target, path, key);
     }
     if (node.anchor !== undefined) anchors.set(node.anchor, node);
@@ -259,7 +259,7 @@ function convert(
         const name = keyName(pair.key);
         if (name === undefined) report(node.flow === true ? start : at, path, keyHint(pair.key));
         else if (name === '__proto__') report(at, path, 'the key "__proto__" is not allowed');
-        else if (below.has(name)) report(at, [...path, name], `the key "${name}" stands here twice`);
+        else if (below.has(name)) report(at, [...path, name], `the key "${name}" is given twice`);
         else below.set(name, visit(pair.value, [...path, name], at));
       }
     } else {

@@ -167,7 +167,7 @@ async function certificatesOf(store: Store): Promise<CertificateStatus[]> {
   }
 }
 
-/** In place of a store that cannot be opened: whoever reads it is told why. */
+/** In place of a store that cannot be opened: the reader is told why. */
 function unreadable(reason: unknown): Store {
   async function fail(): Promise<never> {
     throw reason;

@@ -78,7 +78,7 @@ function addresses(header: ParsedMail['to']): string {
     .join(', ');
 }
 
-/** `Name <address>`; a name that could be taken for an address or a list stands in quotation marks. */
+/** `Name <address>`; a name that could be taken for an address or a list is in quotation marks. */
 function mailbox({ name, address, group }: EmailAddress): string {
   const shown = /[<>@",;:\\]/.test(name) ? JSON.stringify(name) : name;
   if (group !== undefined) return `${shown}: ${group.map(mailbox).join(', ')};`;

@@ -81,7 +81,7 @@ function policiesIn(texts: readonly string[]): string[] {
 const POLICY = /^(none|quarantine|reject)$/i;
 const REPORTS = /^\s*([a-z][a-z\d+.-]*:[^\s,]+\s*,\s*)*mailto:[^\s,]+@[^\s,]+(\s*,\s*[a-z][a-z\d+.-]*:[^\s,]+)*\s*$/i;
 
-/** What may stand in the tags whose values receivers must understand. */
+/** What may be in the tags whose values receivers must understand. */
 const VALUES: Readonly<Record<string, RegExp>> = {
   p: POLICY,
   sp: POLICY,
@@ -162,7 +162,7 @@ function targets(list: string): string {
 
 // Which policy of the domains above counts for a domain that has none of its own: the DNS tree walk (RFC 9989 §4.10).
 
-/** One policy stands there; several are none. */
+/** There is one policy; several are none. */
 export interface StandingPolicy {
   readonly domain: string;
   readonly texts: readonly string[];

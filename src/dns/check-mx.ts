@@ -1,6 +1,6 @@
 /**
  * Where the mail of a domain goes (RFC 5321 §5.1) that is meant to come here. An MX record moves all of the domain's mail,
- * whoever reads it today, so what stands there is named.
+ * the reader today, so what is there is named.
  */
 import { isIP } from 'node:net';
 import type { Answer, Failed, MxRecord, Resolver } from './resolver.ts';

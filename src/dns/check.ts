@@ -55,7 +55,7 @@ export async function checkDomain(
   return { records: checked, verdict: unknown ? 'unknown' : 'ok' };
 }
 
-/** What these publish does not depend on what stands there, and may stand beside it. */
+/** What these publish does not depend on what is there, and may be beside it. */
 const ADDED: ReadonlySet<DomainRecord['purpose']> = new Set(['ownership', 'dkim']);
 
 /** The record as it was found. What would be in place of something unknown is not to be published: its value is empty. */
@@ -115,12 +115,12 @@ async function inTime(finding: Promise<Finding>): Promise<Finding> {
   }
 }
 
-/** Several tokens may stand there: more than one tenant may claim a name while it moves. */
+/** Several tokens may be there: more than one tenant may claim a name while it moves. */
 function ownership(wanted: string, texts: readonly string[]): Finding {
   const tokens = texts.map((text) => text.trim()).filter((text) => text.startsWith('postern-verification='));
   if (tokens.includes(wanted)) return ok([wanted]);
   if (tokens.length === 0) return missing('There is no such record yet.', texts);
-  return wrong('A token stands there, but another one: publish this one beside it.', tokens);
+  return wrong('The record has a different token. Add this one beside it.', tokens);
 }
 
 /** Many consoles append the domain to whatever is entered as the name. A wildcard, which answers for any, proves nothing. */
@@ -132,7 +132,7 @@ async function misplaced(finding: Finding, record: DomainRecord, { domain, resol
   const wild = recordsOf(await resolver.txt(`_none.${twice.slice(twice.indexOf('.') + 1)}`));
   if (meant.every((text) => wild.includes(text))) return finding;
   const short = record.name.slice(0, -domain.length - 1);
-  return missing(`A record stands at ${twice}: the console appends the domain, so enter ${short} alone.`, [
+  return missing(`There is a record at ${twice}: the DNS console appends the domain, so enter only ${short}.`, [
     ...finding.found,
     ...meant,
   ]);

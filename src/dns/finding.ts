@@ -11,7 +11,7 @@ export interface Finding {
   readonly problem?: string;
   /** What is worth knowing of a record that is right. */
   readonly note?: string;
-  /** What to publish, where that depends on what stands there; empty: nothing, before its owner or DNS has said more. */
+  /** What to publish, where that depends on what is there; empty: nothing, before its owner or DNS has said more. */
   readonly value?: string;
 }
 
@@ -31,7 +31,7 @@ export function ok(found: readonly string[], notes: readonly (string | undefined
   return { status: 'ok', found, ...(note === '' ? {} : { note }) };
 }
 
-/** Nothing stands there that counts; `found` is what else does. */
+/** Nothing is there that counts; `found` is what else does. */
 export function missing(problem: string, found: readonly string[] = []): Finding {
   return { status: 'missing', found, problem };
 }
@@ -39,7 +39,7 @@ export function missing(problem: string, found: readonly string[] = []): Finding
 /** Lists of tags, as DKIM keys and DMARC policies are written: `v=DKIM1; k=rsa; p=…` (RFC 6376 §3.2). */
 export type Tags = ReadonlyMap<string, string>;
 
-/** The tags in order, or nothing where the grammar does not hold or a tag stands there twice; the last `;` may be missing. */
+/** The tags in order, or nothing where the grammar does not hold or a tag is there twice; the last `;` may be missing. */
 export function tagList(text: string): Tags | undefined {
   const tags = new Map<string, string>();
   const parts = text.trim().replace(/;$/, '').split(';');

@@ -40,7 +40,8 @@ export async function checkMtaSts(domain: string, texts: readonly string[], worl
   const found = texts.filter((text) => /^v=STSv1\s*;/.test(text));
   const [only] = found;
   if (only === undefined) return missing('There is no MTA-STS policy.');
-  if (found.length > 1) return { status: 'duplicate', found, problem: 'Only one MTA-STS record may stand there.' };
+  if (found.length > 1)
+    return { status: 'duplicate', found, problem: 'Only one MTA-STS record is allowed. Remove the others.' };
   const id = tagList(only)?.get('id') ?? '';
   if (!/^[A-Za-z0-9]{1,32}$/.test(id)) {
     return wrong('id= is missing, or is not 1 to 32 letters and digits.', found);
@@ -86,7 +87,7 @@ function faultIn({ status, text }: { status: number; text: string }, hostname: s
   return isNamed || mode === 'none' ? undefined : `does not name ${hostname}: no mail would come here.`;
 }
 
-/** Of what stands there twice the first counts, except `mx`. */
+/** Of what is there twice the first counts, except `mx`. */
 function fieldOf(text: string, wanted: string): string {
   return fieldsOf(text).find(([name]) => name === wanted)?.[1] ?? '';
 }
@@ -120,7 +121,7 @@ export function checkTlsReporting(texts: readonly string[]): Finding {
   const [only] = found;
   if (only === undefined) return missing('Nobody is told when mail cannot come encrypted.');
   if (found.length > 1) {
-    return { status: 'duplicate', found, value: '', problem: 'Only one such record may stand there: leave one.' };
+    return { status: 'duplicate', found, value: '', problem: 'Only one such record is allowed. Remove the others.' };
   }
   const targets = (tagList(only)?.get('rua') ?? '').split(',').map((target) => target.trim());
   const areTargets = targets.every((target) => /^(mailto:[^\s@]+@[^\s@]+|https:\/\/\S+)$/i.test(target));

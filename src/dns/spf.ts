@@ -77,7 +77,7 @@ function spfRecords(texts: readonly string[]): string[] {
   return texts.filter((text) => /^v=spf1( |$)/i.test(text));
 }
 
-// * The one SPF record that lets our mail pass: what stands there is kept and ours is added in front, so that it is found
+// * The one SPF record that lets our mail pass: what is there is kept and ours is added in front, so that it is found
 // first and costs receivers least. A record by which we pass already, whichever of its includes says so, is left alone.
 
 /** Bytes: a longer record may not fit into an answer over UDP (RFC 7208 §3.4). */
@@ -110,7 +110,7 @@ export async function adviseSpf(domain: string, texts: readonly string[], world:
   if (only === undefined) return missing(texts, byName, place);
   // §4.5: two records are a permanent error for every receiver.
   const isOne = found.length === 1;
-  const several = `There are ${found.length} SPF records where one may stand; this is all of them in one.`;
+  const several = `There are ${found.length} SPF records, but only one is allowed. This record combines them.`;
   const faults = isOne ? await faultsOf(only, ips, place) : [several];
   if ('kind' in faults) return { ...unanswered(faults), found };
   if (faults.length === 0) return ok(found);
@@ -154,7 +154,7 @@ function isRedirect(term: string): boolean {
 
 /**
  * One record of our terms and those of others, each once; it ends as the first of several did. A redirect that cannot be
- * the end is an include: what it lets pass still does. Of modifiers that explain, one may stand there (§6).
+ * the end is an include: what it lets pass still does. Of modifiers that explain, one may be there (§6).
  */
 function merged(ours: readonly string[], others: readonly string[]): string {
   const end = others.find(isAll) ?? others.find(isRedirect);

@@ -13,7 +13,7 @@ export interface Result {
 export type Results = Result | readonly Result[];
 
 /** The advice where DNS did not answer. */
-export const LATER = 'Look again when DNS answers.';
+export const LATER = 'Check again when DNS answers.';
 
 /** DNS did not answer, which proves nothing. */
 export function unanswered(reason: string): Result {

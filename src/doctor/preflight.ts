@@ -196,7 +196,7 @@ export async function checkHostRecords(
   return [
     ...addresses.map((ip): HostRecord => {
       const type = ip.includes(':') ? 'AAAA' : 'A';
-      // Several may stand beside each other.
+      // Several may be beside each other.
       const found = recordsOf(hostAddresses).filter((each) => each === ip);
       return {
         purpose: 'address',

@@ -67,15 +67,15 @@ const HOUR = 3_600_000;
 
 function wordsFor({ name, status, records }: Change, grace: number): Pick<Letter, 'subject' | 'text'> {
   const wrong = records.filter((record) => record.required && record.status !== 'ok').map(describe);
-  const list = `These records are not as they must be:\n\n${wrong.join('\n\n')}\n`;
+  const list = `These DNS records are missing or wrong:\n\n${wrong.join('\n\n')}\n`;
   return status === 'degraded'
     ? {
-        subject: `The DNS records of ${name} are no longer right`,
-        text: `${list}\nNothing is lost: ${name} goes on working for ${Math.round(grace / HOUR)} hours from now. Please put the records right within that time; after it, mail of ${name} is held until they are.\n`,
+        subject: `The DNS records of ${name} are no longer correct`,
+        text: `${list}\nNothing is lost: ${name} keeps working for ${Math.round(grace / HOUR)} hours from now. Correct the records within that time. After it, mail from ${name} is held until they are correct.\n`,
       }
     : {
         subject: `Mail of ${name} is held: its DNS records are wrong`,
-        text: `${list}\nThe forms of ${name} still accept what visitors send, and nothing of it is lost: the mail waits, and goes out as soon as the records are right again.\n`,
+        text: `${list}\nThe forms of ${name} still accept submissions, and nothing is lost: the mail is held and is sent as soon as the records are correct.\n`,
       };
 }
 
@@ -396,7 +396,7 @@ export interface DomainReport {
   readonly verifiedAt: number | null;
 }
 
-/** An advised value is merged into what stands there; a required one that has changed since was never seen. */
+/** An advised value is merged into what is there; a required one that has changed since was never seen. */
 function lastSeen(wanted: readonly DomainRecord[], last: readonly CheckedRecord[]): CheckedRecord[] {
   return wanted.map((record) => {
     const seen = last.find(({ purpose, name }) => purpose === record.purpose && name === record.name);

@@ -19,7 +19,7 @@ export async function inboundSteps(text: string, parts: ExplainParts): Promise<S
   ];
 }
 
-/** The domain that the address is at, and what stands in its map. */
+/** The domain that the address is at, and what is in its map. */
 async function placeSteps(text: string, parts: ExplainParts): Promise<Step[]> {
   const { domains, server } = parts.snapshot();
   const { local = '', domain: name = '' } = parseAddress(text) ?? {};

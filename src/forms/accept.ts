@@ -165,7 +165,7 @@ function submissionRow({ submission, accepted: { id, status, ip }, now }: Entry)
     tenant: form.tenant,
     form: form.id,
     domain: form.domain,
-    // A form that the API made stands in none.
+    // A form that the API made is in none.
     revision: form.project?.revision ?? '',
     fields: writeFields(fields),
     control: writeControl(control),

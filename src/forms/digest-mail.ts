@@ -1,5 +1,5 @@
 /**
- * What a digest says. What visitors wrote stands in it bounded and inert: no mail program makes a link of it, because most of
+ * What a digest says. What visitors wrote is in it bounded and inert: no mail program makes a link of it, because most of
  * it is spam.
  */
 import type { FormConfig } from '../config/schema.ts';

@@ -361,7 +361,7 @@ export async function notification(
 
 /**
  * The visitor (through the relay where the form has it), while `replies` is true, else the form's `replyTo`. An address
- * that needs SMTPUTF8 stands in the text alone where the server does not take it: it would refuse the whole mail.
+ * that needs SMTPUTF8 is in the text alone where the server does not take it: it would refuse the whole mail.
  */
 function answersGoTo(
   mail: FormMail,

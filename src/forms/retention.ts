@@ -67,7 +67,7 @@ export function forgetOldSubmissions({ store, clock, snapshot }: ForgetParts): (
   return inRounds({ clock, every: MINUTE, steps: STEPS, start: { ...FIRST_SECTION, after: END }, step });
 }
 
-/** A job to run every few seconds: what stays of each submission stands in its row since it came. */
+/** A job to run every few seconds: what stays of each submission is in its row since it came. */
 export function reduceSubmissions({ store, clock }: Pick<ForgetParts, 'store' | 'clock'>): () => Promise<void> {
   async function step(after: string): Promise<string | undefined> {
     const unreached = firstId('sub', clock.now() - UNREACHED);
@@ -93,7 +93,7 @@ export function indexSubmissions({ store, clock }: Pick<ForgetParts, 'store' | '
   return inRounds({ clock, every: 0, steps: STEPS, start: true, step });
 }
 
-/** For how long submissions of a form are kept; undefined where that stands in a project that cannot be read just now. */
+/** For how long submissions of a form are kept; undefined where that is in a project that cannot be read just now. */
 async function retentionOf(
   { tenant, form: id }: Section,
   snapshot: Snapshot,

@@ -111,7 +111,7 @@ function attribute(name: string, value: string, style: SnippetStyle): string {
   return `${style === 'react' ? (JSX_NAMES.get(name) ?? name) : name}="${escaped(value)}"`;
 }
 
-/** Text between tags; JSX takes what stands in braces for code. */
+/** Text between tags; JSX takes what is in braces for code. */
 function textOf(text: string, style: SnippetStyle): string {
   const html = escaped(text);
   return style === 'react' ? html.replaceAll('{', '&#123;').replaceAll('}', '&#125;') : html;

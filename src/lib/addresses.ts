@@ -2,7 +2,7 @@
  * The one grammar of mail addresses: `local@domain` with a dot-atom (RFC 5322 §3.2.3, RFC 6531 for characters beyond
  * ASCII) and a domain name. Dots may also follow each other and end the local part: Japanese carriers gave out such
  * addresses, and mail systems send them as they are, without quotes. No quoted locals, literals, comments, lists or control
- * characters: whatever this accepts can stand in an envelope or a header as it is.
+ * characters: whatever this accepts can be in an envelope or a header as it is.
  */
 import { createHash } from 'node:crypto';
 import { domainToASCII, domainToUnicode } from 'node:url';

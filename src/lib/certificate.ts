@@ -89,7 +89,7 @@ export function isPem(text: string): boolean {
   return text.startsWith('-----BEGIN ');
 }
 
-/** The file's text, or the PEM that stands in its place; `key` is where the configuration names it. */
+/** The file's text, or the PEM that is in its place; `key` is where the configuration names it. */
 export async function readPem(key: string, file: string): Promise<string> {
   if (isPem(file)) return file;
   try {

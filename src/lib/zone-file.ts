@@ -1,4 +1,4 @@
-/** The DNS records of a domain as a zone file, with what stands in DNS today beside what should. */
+/** The DNS records of a domain as a zone file, with what is in DNS today beside what should. */
 import { printable } from './printable.ts';
 
 /** A record to publish, and what was found of it. */

@@ -109,7 +109,7 @@ const OPENING = new Set(['(', '"', '<', '[']);
 /** Group syntax, and what ends something that has not begun. */
 const STRAY = new Set([':', ';', ')', '>']);
 
-/** Behind what is opened at `at`; undefined where it is not closed. Comments may stand in each other (RFC 5322 §3.2.2). */
+/** Behind what is opened at `at`; undefined where it is not closed. Comments may be nested (RFC 5322 §3.2.2). */
 function endOf(text: string, at: number): number | undefined {
   const opening = text.charAt(at);
   let depth = 0;

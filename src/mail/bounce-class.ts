@@ -335,7 +335,7 @@ export function replyCodeIn(words: string): string {
   return REPLY.exec(words)?.[1] ?? '';
 }
 
-/** In lower case, without accents, addresses and names of hosts, so that what stands in those decides nothing. */
+/** In lower case, without accents, addresses and names of hosts, so that what is in those decides nothing. */
 function normalized(words: string): string {
   const plain = words
     .slice(0, MAX_WORDS)

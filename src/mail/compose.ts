@@ -100,7 +100,7 @@ async function body(mail: Mail): Promise<Entity> {
 }
 
 /**
- * No encoded part can hold the boundary, whoever knows it: `=_` stands in no quoted-printable text and in no base64
+ * No encoded part can hold the boundary, whoever knows it: `=_` is in no quoted-printable text and in no base64
  * (RFC 2045 §6.7).
  */
 function multipart(subtype: 'alternative' | 'mixed' | 'report', parts: readonly Entity[], mail: Mail): Entity {

@@ -43,7 +43,7 @@ function claimant(field: Field): string {
   return (quoted ?? token).replaceAll('\\', '').toLowerCase();
 }
 
-/** Comments (RFC 5322 §3.2.2), which may stand in each other, are a blank each; quoted strings stay as they are. */
+/** Comments (RFC 5322 §3.2.2), which may be nested, are a blank each; quoted strings stay as they are. */
 function withoutComments(text: string): string {
   let kept = '';
   let depth = 0;
@@ -160,7 +160,7 @@ export function receivedLine(arrival: Arrival): string {
   const { ip, helo, protocol, tls, hostname, id, recipients, at } = arrival;
   const literal = isIPv6(ip) ? `[IPv6:${ip}]` : `[${ip}]`;
   const name = parseDomain(helo);
-  // Neither a domain nor this client's address: what it said stands in the comment alone.
+  // Neither a domain nor this client's address: what it said is in the comment alone.
   const from = name ?? literal;
   const said = name === undefined && helo !== literal ? ` helo=${printable(helo)}` : '';
   const [recipient, ...others] = recipients;

@@ -81,16 +81,16 @@ export function tagsOf(field: Field): Map<string, string> {
   return new Map(tags.reverse());
 }
 
-/** Blanks and a fold may stand before the colon (RFC 5322 §4.5). */
+/** Blanks and a fold may be before the colon (RFC 5322 §4.5). */
 function nameOf(text: string): string {
   const [, name = ''] = /^([!-9;-~]+)(?:[ \t]|\r\n(?=[ \t]))*:/.exec(text) ?? [];
   return name.toLowerCase();
 }
 
-// Text that stands in a header: whatever it holds, it becomes one field of printable ASCII in folded lines, and a reader sees
+// Text that is in a header: whatever it holds, it becomes one field of printable ASCII in folded lines, and a reader sees
 // it again as it was, but for control characters, which are spaces. No value can begin a second header.
 
-/** RFC 2047 §2 and RFC 5322 §2.1.1 prefer this; a token that is longer itself stands in a longer line, up to 998. */
+/** RFC 2047 §2 and RFC 5322 §2.1.1 prefer this; a token that is longer itself is in a longer line, up to 998. */
 const LINE = 76;
 const MAX_TOKEN_LENGTH = 900;
 /** Of an encoded-word without `=?utf-8?Q?` and `?=`; with `Reply-To: ` before it the line stays within LINE. */
@@ -173,7 +173,7 @@ function encodedWords(text: string): string[] {
   return plain.map((word) => `=?utf-8?B?${Buffer.from(word).toString('base64')}?=`);
 }
 
-/** RFC 2047 §5 (3): only what may stand in a phrase stands for itself. */
+/** RFC 2047 §5 (3): only what may be in a phrase stands for itself. */
 function quoteCharacter(char: string): string {
   if (char === ' ') return '_';
   if (/^[A-Za-z0-9!*+\-/]$/.test(char)) return char;

@@ -55,7 +55,7 @@ export function isOriginal({ type }: Part): boolean {
   return type === 'message/rfc822' || type === 'text/rfc822-headers';
 }
 
-/** What stands before the original message. */
+/** What comes before the original message. */
 export function noticeOf(leaves: readonly Part[]): string {
   const end = leaves.findIndex(isOriginal);
   const parts = leaves.slice(0, end < 0 ? undefined : end);

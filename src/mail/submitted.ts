@@ -19,7 +19,7 @@ export interface Submitted {
   readonly cc: ReadonlySet<string>;
 }
 
-/** Fields that may stand in a header once (RFC 5322 §3.6): of two of them different readers believe different ones. */
+/** Fields that may be in a header once (RFC 5322 §3.6): of two of them different readers believe different ones. */
 const ONCE = ['from', 'sender', 'reply-to', 'to', 'cc', 'message-id', 'in-reply-to', 'references', 'subject', 'date'];
 /** Whom a blind copy goes to is nobody's business, and how it came to us neither. */
 const DROPPED = new Set(['bcc', 'resent-bcc', 'return-path']);

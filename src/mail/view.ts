@@ -97,7 +97,7 @@ function filenameOf({ fields }: Part): string {
   return '';
 }
 
-/** The pictures that are in the message stand in its HTML, as far as there is room. */
+/** The pictures that are in the message are put into its HTML, as far as there is room. */
 function withPictures(html: string, parts: readonly Part[]): string {
   const pictures = new Map<string, string>();
   let room = MAX_PICTURES_BYTES;

@@ -72,7 +72,7 @@ export class ReplyParser {
   }
 }
 
-/** The reply on one line, as it stands in attempts and logs: `550 5.1.1 no such user`. */
+/** The reply on one line, as given in attempts and logs: `550 5.1.1 no such user`. */
 export function replyText({ code, lines, enhanced }: Reply): string {
   // Each line of a long reply repeats the enhanced code (RFC 2034 §4); once is enough.
   const texts = lines.map((line, i) =>

@@ -197,7 +197,7 @@ function readable(header: string): Field[] | undefined {
 const forward = z.object({
   /** `inb_…`, whose pieces are the message. */
   inbound: z.string(),
-  /** The recipient as it was named in RCPT, at a domain of ours; what stands in Delivered-To. */
+  /** The recipient as it was named in RCPT, at a domain of ours; what is in Delivered-To. */
   original: z.string(),
   /** The envelope sender as it came; empty for the null sender. */
   sender: z.string(),

@@ -74,7 +74,7 @@ export function decideRecipient(text: string, sender: string, directory: Directo
   return atDomain(address, directory);
 }
 
-/** What becomes of mail for the address as it stands in RCPT: by the directory, and by whether its account is served. */
+/** What becomes of mail for the address as given in RCPT: by the directory, and by whether its account is served. */
 export async function decideServed(
   { address, sender }: { readonly address: string; readonly sender: string },
   directory: Directory,

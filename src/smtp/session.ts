@@ -18,7 +18,7 @@ import { Connection, type ConnectionDetails, type Done } from './smtp-server.ts'
 
 /** What a client may do, and what becomes of its mail. */
 export interface SmtpPolicy extends ReceiveParts {
-  /** What becomes of mail from this sender for the address as it stands in RCPT. */
+  /** What becomes of mail from this sender for the address as given in RCPT. */
   readonly decide: (address: string, sender: string) => Promise<Decision>;
   /** Why no mail is accepted at the moment; undefined as a rule. */
   readonly outage: () => Refusal | undefined;

@@ -1,4 +1,4 @@
-/** The DKIM keys that sign for domains, and where each stands in its rotation. */
+/** The DKIM keys that sign for domains, and where each is in its rotation. */
 import { sql } from 'kysely';
 import { unsettled } from './deliveries.ts';
 import { deleteFrom, insertInto, lister, query, reader, update, type Statement } from './statement.ts';

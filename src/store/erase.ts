@@ -1,5 +1,5 @@
 /**
- * What is kept of a person, by mail address: found stretch by stretch, because an address stands in no index, and deleted in
+ * What is kept of a person, by mail address: found stretch by stretch, because an address is in no index, and deleted in
  * units that leave alone what is being sent just then.
  */
 import { sql, type RawBuilder } from 'kysely';

@@ -29,7 +29,7 @@ const formById = finder('forms', 'id');
 
 /** The form with this id, or undefined. */
 export async function findForm(store: Store, id: string): Promise<FormRow | undefined> {
-  // Whatever stands in an address comes here; PostgreSQL takes no NUL.
+  // Whatever is in an address comes here; PostgreSQL takes no NUL.
   return /^frm_[0-9a-z]{1,26}$/.test(id) ? formById(store, id) : undefined;
 }
 

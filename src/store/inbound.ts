@@ -153,7 +153,7 @@ const claim = query<Pick<BounceRow, 'inbound' | 'message' | 'tries'> & { until: 
 
 /**
  * Claims the one that waits longest; undefined where none is due. The claim says when its reading is begun again, `until`
- * (ms): a crash in the middle repeats it, and what crashes whoever reads it is soon left alone.
+ * (ms): a crash in the middle repeats it, and what crashes the reader is soon left alone.
  */
 export async function claimBounce(
   store: Store,

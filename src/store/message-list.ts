@@ -147,7 +147,7 @@ const submissionOf = reader(
   (id: string) => sql<Pick<MessageRow, 'submission'>>`select submission from messages where id = ${id}`,
 );
 
-/** Where a cursor stands in the mail of a form. */
+/** Where a cursor is in the mail of a form. */
 async function placeOf(
   store: Store,
   cursor: string,

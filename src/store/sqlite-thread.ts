@@ -2,7 +2,7 @@
  * The store thread: owns the only writing connection. It takes all units that wait at its ports, runs them in one
  * transaction, syncs once and settles each caller: a slow disk blocks no event loop. Where a unit fails, they run again
  * with a savepoint each, so that it fails alone. After an I/O error nothing more is acknowledged on that handle: it is
- * closed and opened afresh. Where it was the sync of a commit that failed, the whole commit stands in the log and would be
+ * closed and opened afresh. Where it was the sync of a commit that failed, the whole commit is in the log and would be
  * found there after a crash: another one is written over it before anybody is told that nothing happened.
  */
 import { workerData, type MessagePort } from 'node:worker_threads';

@@ -723,7 +723,7 @@ export interface Tables {
     /** Of the bytes in raw_chunks. */
     size: number;
     encoding: '7bit' | '8bit' | 'smtputf8';
-    /** Header lines of ours that stand before those bytes: Received, Received-SPF, Authentication-Results; CRLF ends. */
+    /** Header lines of ours that come before those bytes: Received, Received-SPF, Authentication-Results; CRLF ends. */
     trace: string;
     /** JSON: what was found of SPF, DKIM, DMARC and ARC (mail/authenticate). */
     verdicts: string;

@@ -218,7 +218,7 @@ function bodies(sources: TemplateSources, part: 'text' | 'html'): Record<string,
   );
 }
 
-/** As it may stand in a header. */
+/** As it may be in a header. */
 export function oneLine(text: string): string {
   const line = text.replaceAll(/[\p{Cc}\u2028\u2029]+/gu, ' ').trim();
   return line

@@ -62,7 +62,7 @@ export function buttonLink(url: string, content: string): string {
   return `<div style="padding:20px 0 6px"><a href="${escapeHtml(url)}" style="display:inline-block;padding:12px 24px;border-radius:8px;background-color:#2456d6;color:#ffffff;font-size:16px;line-height:24px;font-weight:600;text-decoration:none;${FONT}">${content}</a></div>`;
 }
 
-/** Links that stand beside one another, or below where there is no room: with a gap that leaves nothing at the end of a line. */
+/** Links beside one another, or below where there is no room: with a gap that leaves nothing at the end of a line. */
 export function links(all: readonly string[]): string {
   return all.map((one) => `<span style="display:inline-block;padding:4px 0">${one}</span>`).join('&emsp; ');
 }

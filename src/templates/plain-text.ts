@@ -36,7 +36,7 @@ export function htmlToText(html: string): string {
   return page.finish();
 }
 
-/** What stands at `<`: a comment, an element's tag, or just that character. Answers where it ends. */
+/** What is at `<`: a comment, an element's tag, or just that character. Answers where it ends. */
 function skipMarkup(html: string, open: number, page: Page): number {
   if (html.startsWith('<!--', open)) return after(html, '-->', open + 4);
   if (html.startsWith('<!', open) || html.startsWith('<?', open)) return after(html, '>', open);
@@ -60,7 +60,7 @@ function after(html: string, end: string, from: number): number {
   return found === -1 ? html.length : found + end.length;
 }
 
-/** After the `>` that stands in no quoted attribute. */
+/** After the `>` that is in no quoted attribute. */
 function tagEnd(html: string, open: number): number {
   const special = /["'>]/g;
   special.lastIndex = open;

@@ -65,7 +65,7 @@ export function explain(error: unknown): Pick<TemplateFault, 'line' | 'column' |
 
 function hint(words: string, around: string): string {
   if (words === 'expected filter name' && /^ ?\|/.test(around)) {
-    return ": the fallback stands before the filters, as in {{ name || 'friend' | upcase }}";
+    return ": the fallback goes before the filters, as in {{ name || 'friend' | upcase }}";
   }
   return words.startsWith('expected "|" before filter') && around.includes('&&') ? ': write "and" for &&' : '';
 }

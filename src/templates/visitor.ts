@@ -1,6 +1,6 @@
 /**
  * What a notification calls the visitor in its sender and its subject. Mail programs show the sender's name in place of the
- * address, so that no address and no link may stand there, and always whose form it came by.
+ * address, so that no address and no link may be there, and always whose form it came by.
  */
 import type { Translation } from '../languages/languages.ts';
 
@@ -28,7 +28,7 @@ const MAX_SUBJECT_CHARACTERS = 150;
 
 /**
  * What the visitor calls himself, from the fields that forms have for it: one bounded line for a header. Undefined where
- * there is none, or what stands there is an address or a link: mail programs show a name in place of the sender's address.
+ * there is none, or what is there is an address or a link: mail programs show a name in place of the sender's address.
  */
 export function visitorName(fields: readonly VisitorField[]): string | undefined {
   const values = new Map<string, string | undefined>();

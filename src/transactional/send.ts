@@ -126,7 +126,7 @@ function recipientsFault(email: NewEmail, { principal, snapshot }: Asker): Fault
   if (!email.unsubscribe) return undefined;
   if (addresses.size > 1) return faultAt('unsubscribe', 'needs a mail of its own for each recipient');
   const given = Object.keys(email.headers).find((name) => name.toLowerCase().startsWith('list-unsubscribe'));
-  return given === undefined ? undefined : faultAt(`headers.${given}`, 'cannot stand beside unsubscribe');
+  return given === undefined ? undefined : faultAt(`headers.${given}`, 'cannot be combined with unsubscribe');
 }
 
 /** Whether mail for it plays a part instead of leaving, which is for test keys. */
@@ -269,7 +269,7 @@ function headersFault(headers: Readonly<Record<string, string>>): Fault | undefi
         'cannot be set: X-…, List-…, In-Reply-To, References, Feedback-ID, Precedence and the like can',
       );
     }
-    if (seen.has(name.toLowerCase())) return faultAt(path, 'stands there twice');
+    if (seen.has(name.toLowerCase())) return faultAt(path, 'is given twice');
     seen.add(name.toLowerCase());
     // oxlint-disable-next-line no-control-regex -- they are what must not be in it
     if (/[\x00-\x08\x0a-\x1f\x7f]/.test(value)) return faultAt(path, 'must be one line');

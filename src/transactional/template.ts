@@ -48,7 +48,7 @@ type Plan =
 function planOf({ email, project, domain }: Wording, now: number): Plan {
   const { template, subject, text, html, data } = email;
   if (template !== undefined) {
-    if (text !== undefined || html !== undefined) return faultAt('template', 'cannot stand beside text or html');
+    if (text !== undefined || html !== undefined) return faultAt('template', 'cannot be combined with text or html');
     if (project === undefined) return notFound(template);
     const { revision, config } = project;
     const { templates, settings } = config;

@@ -75,7 +75,7 @@ describe('hostile files', () => {
   });
 
   test('an alias within what it names is an error', () => {
-    expect(problemsOf('a: &a [1, *a]\n')).toEqual(['1:11 the alias *a stands within what it names']);
+    expect(problemsOf('a: &a [1, *a]\n')).toEqual(['1:11 the alias *a is inside the value it refers to']);
   });
 
   test.each([

@@ -174,7 +174,7 @@ describe('ownership', () => {
     [
       'a console that appended the domain',
       [txt(twice, 'postern-verification=tok123')],
-      `A record stands at ${twice}: the console appends the domain, so enter _postern alone.`,
+      `There is a record at ${twice}: the DNS console appends the domain, so enter only _postern.`,
     ],
     ['a wildcard of another kind', [txt('*.example.test', 'v=spf1 -all')], 'There is no such record yet.'],
     [

@@ -54,7 +54,7 @@ describe('host_name', () => {
       {
         status: 'unknown',
         found: expect.stringMatching(/^DNS did not answer: A .*SERVFAIL/),
-        advice: 'Look again when DNS answers.',
+        advice: 'Check again when DNS answers.',
       },
     ],
   ])('%s', async (_what, zone, publicIps, expected) => {
@@ -70,7 +70,7 @@ describe('reverse_dns', () => {
       [A, REVERSE, silent('AAAA')],
       [{ status: 'ok' }, { status: 'unknown', found: expect.stringContaining('AAAA') }],
     ],
-    ['silence', [{ name: HOST, fault: 'SERVFAIL' }], [{ status: 'unknown', advice: 'Look again when DNS answers.' }]],
+    ['silence', [{ name: HOST, fault: 'SERVFAIL' }], [{ status: 'unknown', advice: 'Check again when DNS answers.' }]],
     ['the reverse name does not answer', [A, { name: REVERSE.name, fault: 'SERVFAIL' }], [{ status: 'unknown' }]],
   ])('%s', async (_what, zone, expected) => {
     expect(await look(checkReverse, zone)).toMatchObject(expected);

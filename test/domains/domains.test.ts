@@ -199,7 +199,7 @@ test('the owner and the operator are told once when records break, and once when
   await domains.check('example.com');
   await domains.check('example.com');
   expect(await letters()).toMatchObject([
-    { to: 'owner@example.org', subject: 'The DNS records of example.com are no longer right' },
+    { to: 'owner@example.org', subject: 'The DNS records of example.com are no longer correct' },
     { to: 'ops@example.net' },
   ]);
   expect((await letters())[0]?.text).toMatch(/TXT _postern\.example\.com\n.*postern-verification=\w+/);

@@ -89,7 +89,7 @@ test('the owner of a domain whose records break is told by mail', async () => {
     status: 'degraded',
     verified: true,
   });
-  expect(await mail(world, 'The DNS records of shop.test are no longer right')).toMatchObject({
+  expect(await mail(world, 'The DNS records of shop.test are no longer correct')).toMatchObject({
     to: [expect.stringMatching(/^(shop|ops)@inbox\.test$/)],
   });
 });

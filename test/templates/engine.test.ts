@@ -272,7 +272,7 @@ describe('mistakes', () => {
         part: 'text',
         line: 2,
         column: 18,
-        message: "expected filter name: the fallback stands before the filters, as in {{ name || 'friend' | upcase }}",
+        message: "expected filter name: the fallback goes before the filters, as in {{ name || 'friend' | upcase }}",
       },
       { template: 'first', part: 'html', line: 1, column: 1, message: 'undefined filter: shout' },
       { template: 'second', part: 'text', line: 2, column: 1, message: 'there is no template "gone" with text' },

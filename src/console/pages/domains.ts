@@ -1,4 +1,4 @@
-/** Domains: their records and what stands in DNS today, DKIM keys, forwarding, and what other mail systems report. */
+/** Domains: their records and what is in DNS today, DKIM keys, forwarding, and what other mail systems report. */
 import type { CheckLine, domains } from '../../contract/domains.ts';
 import type { projects } from '../../contract/projects.ts';
 import type { AnswerOf } from '../../contract/route.ts';

@@ -271,7 +271,7 @@ const RANGES = [
   ['12m', 'Last 12 months', 'month', 365 * DAY_MS],
 ] as const;
 
-/** What the form got, and what became of its mail, over a time that stands in the address. */
+/** What the form got, and what became of its mail, over a time that is in the address. */
 function Activity({ form: { id } }: { readonly form: AnyForm }): ComponentChildren {
   const { query } = usePlace();
   const range = RANGES.find(([name]) => name === query['range']) ?? RANGES[1];

@@ -173,7 +173,7 @@ function intervalFor(span: number): Interval {
   return span <= 200 * DAY ? 'day' : 'month';
 }
 
-/** The figures over a time that stands in the address: a range up to now, or what was drawn. */
+/** The figures over a time that is in the address: a range up to now, or what was drawn. */
 function OverTime({ isServer }: { readonly isServer: boolean }): ComponentChildren {
   const { query } = usePlace();
   const range = RANGES.find(([name]) => name === query['range']) ?? RANGES[1];

@@ -1,6 +1,6 @@
 /**
  * What visitors sent: the inbox of all forms, and one submission beside it where there is room. What is shown and searched for
- * stands in the address; lists change by themselves when something comes in.
+ * is in the address; lists change by themselves when something comes in.
  */
 import type { forms as formRoutes } from '../../contract/forms.ts';
 import type { submissions } from '../../contract/submissions.ts';

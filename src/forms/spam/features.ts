@@ -27,7 +27,7 @@ export interface Extract {
   (submission: Text): Features;
   /** What phrases are about. */
   readonly kinds: readonly string[];
-  /** The buckets of the words of a text, with where they stand in it. */
+  /** The buckets of the words of a text, with where they are in it. */
   located(text: string): readonly Located[];
 }
 

@@ -1,4 +1,4 @@
-/** How a submission is built, whatever its language: what stands in for its links and numbers, and signs that count by name. */
+/** How a submission is built, whatever its language: what is in for its links and numbers, and signs that count by name. */
 import { registeredName, type KnownHosts, type Link } from './links.ts';
 import { undisguised } from './disguise.ts';
 import type { Text } from './text.ts';

@@ -107,7 +107,7 @@ export function collectionsRoutes(services: Services): Route[] {
       if (found === undefined) return notFound('collection', name);
       const { project } = found;
       if (project !== undefined) {
-        const message = `${name} stands in the configuration of the project ${project.slug}: take it out there.`;
+        const message = `${name} is defined in the project ${project.slug}. Remove it there.`;
         return refuse('CONFLICT', { message });
       }
       const shown = json(await show(found, call.exchange));

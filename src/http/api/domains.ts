@@ -221,7 +221,7 @@ const LINES: Answer = {
 
 const writeLine = writerOf(contract.checkLine);
 
-/** Its place in the list: a live domain stands before one of the same name that a test key made. */
+/** Its place in the list: a live domain comes before one of the same name that a test key made. */
 function placeOf({ name, project }: Domain): string {
   return environmentOf(project.tenant) === 'test' ? `${name}:test` : name;
 }

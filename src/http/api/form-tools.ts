@@ -243,7 +243,7 @@ function entriesOf(fields: readonly Field[]): (readonly [name: string, value: st
   return fields.flatMap(([name, value]) => valuesOf(value).map((one) => [name, one] as const));
 }
 
-/** What the form says against the fields, with where they stand in the body. */
+/** What the form says against the fields, with where they are in the body. */
 function refuseFields(errors: readonly FieldError[]): Refusal {
   const english = translationOf('en');
   const details = errors.map(({ field, code, message }) => ({

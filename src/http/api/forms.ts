@@ -65,7 +65,7 @@ export const formSettings = z.strictObject({
   store: bare(shape.store).optional(),
   ip: bare(shape.ip).optional(),
   double_opt_in: bare(shape.double_opt_in).optional(),
-  // A webhook of a form stands in a configuration; the API makes those of the account.
+  // A webhook of a form is in a configuration; the API makes those of the account.
   fallback: bare(shape.fallback).omit({ webhook: true }).extend({ to: is.addresses }).optional(),
 });
 
@@ -103,7 +103,7 @@ export function formsRoutes(services: Services): Route[] {
     const form = await knownForm(id, call, store);
     if (form === undefined || form.kind === 'instant') return notFound('form', id, 'FORM_NOT_FOUND');
     const row = form.kind === 'api' ? await findForm(store, form.id) : undefined;
-    return row ?? refuse('CONFLICT', { message: `${form.id} stands in ${placeOf(form)}: change it there.` });
+    return row ?? refuse('CONFLICT', { message: `${form.id} is defined in ${placeOf(form)}. Change it there.` });
   }
 
   /** What no schema of the body can know of it. */
@@ -309,7 +309,7 @@ export async function shownForms(
   });
 }
 
-/** The refusal of more recipients than a form may have; `path` is where they stand in the body. */
+/** The refusal of more recipients than a form may have; `path` is where they are in the body. */
 export function refuseRecipients(
   to: readonly string[] | undefined,
   { snapshot }: Pick<Exchange, 'snapshot'>,
@@ -320,7 +320,7 @@ export function refuseRecipients(
   return invalidAt(path, `must be ${most} addresses at most`);
 }
 
-/** The refusal of what no schema can know of forms: patterns, expressions; paths are where they stand in the body. */
+/** The refusal of what no schema can know of forms: patterns, expressions; paths are where they are in the body. */
 export async function refuseForms(
   forms: readonly FormPlace[],
   tenant: string,

@@ -114,7 +114,7 @@ function goTo(location: string, { exchange }: FormRequest): Answer {
 
 const MAX_ID_LENGTH = 200;
 
-/** The frame of a Turbo page that asks, and takes nothing but what stands in such a frame. */
+/** The frame of a Turbo page that asks, and takes nothing but what is in such a frame. */
 function turboFrame({ exchange }: FormRequest): string | undefined {
   return header(exchange.request, 'turbo-frame')?.slice(0, MAX_ID_LENGTH);
 }

@@ -63,14 +63,14 @@ export interface FormRequestParts {
   readonly domains: Pick<Domains, 'status' | 'report'>;
 }
 
-/** What stands at the address. Never rejects. */
+/** What is at the address. Never rejects. */
 export async function findFormRequest(
   exchange: Exchange,
   path: FormPath,
   { store, log }: Pick<FormRequestParts, 'store' | 'log'>,
 ): Promise<FormRequest> {
   const configured = findConfigured(exchange, path);
-  // A request that is one too many is refused, whatever stands there.
+  // A request that is one too many is refused, whatever is there.
   if (configured.form !== undefined || (!exchange.limit.allowed && !exchange.local)) return configured;
   try {
     const form = await findStored(configured, store);

@@ -86,7 +86,7 @@ ${again && html`<form${formAttributes(given, again)} novalidate>\n${again.conten
   });
 }
 
-/** What stands in the frame of the page that asked, if one did. */
+/** What is in the frame of the page that asked, if one did. */
 export function framed(content: Html, frame: string | undefined): Html {
   return frame === undefined ? content : html`<turbo-frame id="${frame}">\n${content}\n</turbo-frame>`;
 }

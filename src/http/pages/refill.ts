@@ -57,7 +57,7 @@ interface Field {
 }
 
 export interface RefilledForm {
-  /** What stands inside the form. */
+  /** What is inside the form. */
   readonly content: Html;
   readonly hasFiles: boolean;
   /** The ids of the controls that are seen, by the names of their fields. */

@@ -94,7 +94,7 @@ describe('POST /email/send', () => {
     [
       'template and text',
       { template: 'welcome' },
-      [400, 'VALIDATION_FAILED', 'template cannot stand beside text or html.'],
+      [400, 'VALIDATION_FAILED', 'template cannot be combined with text or html.'],
     ],
     [
       'no such template',
