@@ -257,7 +257,7 @@ describe('DKIM: what the owner is told', () => {
     [
       'a console that appended the domain',
       [txt(`${at}.example.test`, `v=DKIM1; p=${KEY}`)],
-      { status: 'missing', problem: expect.stringContaining('enter postern._domainkey alone') },
+      { status: 'missing', problem: expect.stringContaining('enter only postern._domainkey') },
     ],
   ])('%s', async (_what, zone, expected) => {
     expect((await check(...zone)).of('dkim')).toMatchObject(expected);

@@ -122,7 +122,7 @@ describe('else the advice is one record with all that stands there', () => {
       ['v=spf1 ip4:198.51.100.7 -all', 'v=spf1 mx ip4:198.51.100.7 ~all'],
       'duplicate',
       'v=spf1 a:mail.our.test ip4:198.51.100.7 mx -all',
-      'There are 2 SPF records where one may stand',
+      'There are 2 SPF records, but only one is allowed',
     ],
     [
       'everybody may, over IPv6',

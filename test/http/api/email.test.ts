@@ -135,7 +135,7 @@ describe('POST /email/send', () => {
     [
       'a header twice',
       { headers: { 'X-A': 'a', 'x-a': 'b' } },
-      [400, 'VALIDATION_FAILED', 'headers.x-a stands there twice.'],
+      [400, 'VALIDATION_FAILED', 'headers.x-a is given twice.'],
     ],
     [
       'no base64',

@@ -332,7 +332,7 @@ test.each(['example.com/contact', 'c/site/contact', 'c/made/one'])(
       expect([status, json['code'], json['error']]).toEqual([
         409,
         'CONFLICT',
-        expect.stringContaining('change it there'),
+        expect.stringContaining('Change it there'),
       ]);
     }
   },
