@@ -31,8 +31,8 @@ export const SERVER_FILE = `${CONFIG}server.yml`;
 export const ELSEWHERE = 'files/';
 
 const fileInArchive = z.object({
-  /** Nothing in it leads out of the folder that it is unpacked in. */
-  name: z.string().regex(/^(?:database|config|files)(?:\/(?!\.\.?(?:\/|$))[^/\0]+)+$/),
+  /** Nothing in it leads out of the folder that it is unpacked in, and it can be shown on a terminal. */
+  name: z.string().regex(/^(?:database|config|files)(?:\/(?!\.\.?(?:\/|$))[^/\p{Cc}]+)+$/u),
   size: z.int().nonnegative(),
   sha256: z.hex().length(64),
   /** Permissions. */
@@ -142,6 +142,8 @@ export async function readArchive(
     }
     const expected = left.get(header.name);
     if (expected === undefined) throw damaged(`it contains ${header.name}, which its manifest does not name`);
+    if (header.type !== 'file') throw damaged(`${header.name} is not a regular file`);
+    if (header.size !== expected.size) throw damaged(`the size of ${header.name} is wrong`);
     left.delete(header.name);
     const hash = createHash('sha256');
     await take({ ...expected, content: passing(reading(body), (piece) => hash.update(piece)) }, manifest);

@@ -1,12 +1,12 @@
 /** `postern migrate-store`: moves a server from SQLite to PostgreSQL or back, while the daemon is stopped. */
-import { readFile } from 'node:fs/promises';
 import { resolve } from 'node:path';
 import { findServerFile } from '../config/files.ts';
-import { maskPasswords } from '../config/secrets.ts';
+import { loadReadable } from '../config/folder.ts';
+import { knownDatabaseUrl } from '../config/parse.ts';
+import { machineSecrets, maskPasswords, resolveSecrets } from '../config/secrets.ts';
 import { messageOf, PassingError, UserError } from '../lib/errors.ts';
 import { CommandFailed, UsageError } from './client.ts';
 import { CONFIG_OPTION, JSON_OUT, type CliCommand } from './command.ts';
-import { databaseUrl, resolveUrl } from './database-url.ts';
 import { barText, counted, writeJson } from './output.ts';
 import type { Terminal } from './terminal.ts';
 
@@ -41,12 +41,10 @@ async function migrateStore(terminal: Terminal, url: string, { config, json }: M
     );
   }
   const serverFile = resolve(terminal.folder, await findServerFile(config, env));
-  const text = await readFile(serverFile, 'utf8').catch((error: unknown) => {
-    throw new CommandFailed(`Cannot read ${serverFile}: ${messageOf(error)}`, { cause: error });
-  });
+  const from = knownDatabaseUrl(await loadReadable(serverFile, machineSecrets(env)));
   const { transferDatabase } = await import('../store/transfer.ts');
   const moved = await transferDatabase({
-    from: databaseUrl(text, serverFile, env),
+    from,
     to: resolveUrl(url, env),
     onProgress: ({ step, done, total }) =>
       terminal.progress(`${step === 'copying' ? 'Copying ' : 'Checking'}  ${barText(done, total, `${total} rows`)}`),
@@ -66,4 +64,12 @@ async function migrateStore(terminal: Terminal, url: string, { config, json }: M
       `Now set database.url to ${maskPasswords(url)} in ${serverFile} and start the daemon.\n` +
       'Do not start a daemon on the old database again: it would send the queued mail a second time.\n',
   );
+}
+
+/** The URL with its references to secrets replaced. Throws UserError where one leads nowhere. */
+function resolveUrl(url: string, env: NodeJS.ProcessEnv): string {
+  const { value, findings } = resolveSecrets(url, machineSecrets(env), 'text');
+  const [finding] = findings;
+  if (finding !== undefined) throw new UserError(`${url}: ${finding.message}`);
+  return String(value);
 }

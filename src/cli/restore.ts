@@ -1,12 +1,16 @@
 /**
  * `postern restore`: puts a backup in place while the daemon is stopped. Everything is written beside its place and checked first, so
- * that a damaged backup changes nothing. What is replaced stays beside its successor.
+ * that a damaged backup changes nothing. What is replaced stays beside its successor. Root runs it, and whoever made the file
+ * may not be trusted like root: it names no place outside the folder of server.yml that is written without being asked for, and
+ * nothing else than a regular file that only its owner may write.
  */
 import { createHash } from 'node:crypto';
-import { chmod, chown, link, mkdir, open, readFile, rename, rm, stat, writeFile } from 'node:fs/promises';
+import { link, mkdir, open, readFile, realpath, rename, rm, stat, statfs } from 'node:fs/promises';
 import { basename, dirname, join, resolve } from 'node:path';
 import { pipeline } from 'node:stream/promises';
-import { findServerFile } from '../config/files.ts';
+import { findServerFile, STATE_FOLDER } from '../config/files.ts';
+import { knownDatabaseUrl, readableServer } from '../config/parse.ts';
+import { machineSecrets } from '../config/secrets.ts';
 import { codeOf, messageOf, PassingError, UserError } from '../lib/errors.ts';
 import { systemClock } from '../lib/clock.ts';
 import type { Restore } from '../store/restore.ts';
@@ -22,16 +26,18 @@ import {
 } from './archive.ts';
 import { CommandFailed } from './client.ts';
 import { CONFIG_OPTION, JSON_OUT, PASSPHRASE_OPTION, type CliCommand } from './command.ts';
-import { databaseUrl, sqliteFile } from './database-url.ts';
-import { barText, counted, listed, shortTime, writeJson } from './output.ts';
+import { barText, counted, listed, shortTime, sizeText, writeJson } from './output.ts';
 import type { Terminal } from './terminal.ts';
 
 const DEFAULT_SERVER_FILE = '/etc/postern/server.yml';
+/** Of the configuration in a backup, which is read into memory. */
+const MAX_CONFIGURATION_BYTES = 256 * 1024 * 1024;
 
 interface RestoreFlags {
   readonly force: boolean;
   readonly holdQueue: boolean;
   readonly databaseOnly: boolean;
+  readonly outsideFiles?: 'create' | 'skip';
   readonly config?: string;
   readonly passphraseFile?: string;
   readonly json: boolean;
@@ -51,6 +57,10 @@ export function addCommands(program: CliCommand): void {
     .option('--force', 'Replace files that exist; the old ones are kept beside them', false)
     .option('--hold-queue', 'Hold all queued mail until you release it', false)
     .option('--database-only', 'Leave the configuration as it is', false)
+    .choice('--outside-files <create|skip>', 'What to do with files outside the folder of server.yml', [
+      'create',
+      'skip',
+    ])
     .option(...PASSPHRASE_OPTION)
     .option(...CONFIG_OPTION)
     .option(...JSON_OUT)
@@ -72,28 +82,40 @@ async function restore(terminal: Terminal, input: string, flags: RestoreFlags): 
   const serverFile = await targetServerFile(terminal, flags.config);
   const configuration: Placed[] = [];
   const kept: string[] = [];
+  let bytes = 0;
   let database: (Restore & { readonly path: string }) | undefined;
   try {
     const manifest = await readArchive(file, passphrase, async (entry) => {
       if (entry.name !== DATABASE) {
-        const placed = { path: placeOf(entry.name, serverFile), bytes: await bytesOf(entry), mode: entry.mode };
+        bytes += entry.size;
+        if (bytes > MAX_CONFIGURATION_BYTES) {
+          throw new CommandFailed(`${file} has more than ${sizeText(MAX_CONFIGURATION_BYTES)} of configuration`);
+        }
+        const path = placeOf(entry.name, serverFile);
+        const placed = { path, bytes: await bytesOf(entry), mode: entry.mode & READABLE };
         if (!flags.databaseOnly) configuration.push(placed);
         return;
       }
-      database = await openDatabase(terminal, serverFile, { configuration, force: flags.force });
+      database = await openDatabase(terminal, serverFile, { configuration, flags, size: entry.size });
       await write(entry, database.draft, terminal);
     });
     terminal.progress('');
     if (database === undefined) throw new CommandFailed(`${file} has no database`);
     const waiting = database.inspect();
     const changed: Placed[] = [];
+    const outside: Placed[] = [];
     for (const placed of configuration) {
       const state = await compare(placed);
+      if (state === 'same') continue;
+      if (isBeside(placed.path, serverFile)) changed.push(placed);
       // A certificate may have been renewed since.
-      if (state === 'other' && !isBeside(placed.path, serverFile)) kept.push(placed.path);
-      else if (state !== 'same') changed.push(placed);
+      else if (state === 'other') kept.push(placed.path);
+      else outside.push(placed);
     }
+    for (const { path } of changed) await refuseLinkedFolder(path, serverFile);
+    if (outside.length > 0 && flags.outsideFiles === undefined) throw refuseOutside(outside, serverFile);
     if (!flags.force) await refuseExisting(changed);
+    if (flags.outsideFiles === 'create') changed.push(...outside);
     if (flags.holdQueue) await database.holdQueue();
     const aside = `.before-restore-${isoBasic(systemClock.now())}`;
     await database.place(aside);
@@ -129,6 +151,29 @@ function isBeside(path: string, serverFile: string): boolean {
   return path.startsWith(`${dirname(serverFile)}/`);
 }
 
+function refuseOutside(files: readonly Pick<Placed, 'path'>[], serverFile: string): CommandFailed {
+  return new CommandFailed(
+    `The backup has files outside ${dirname(serverFile)}: ${listed(files.map(({ path }) => path))}. To create them, add ` +
+      '--outside-files create; to leave them out, add --outside-files skip',
+  );
+}
+
+/** Throws CommandFailed where a symbolic link on the way to the file leads out of the folder of server.yml. */
+async function refuseLinkedFolder(path: string, serverFile: string): Promise<void> {
+  const root = dirname(serverFile);
+  for (let folder = dirname(path); folder.startsWith(`${root}/`); folder = dirname(folder)) {
+    const real = await realpath(folder).catch((error: unknown) => {
+      if (codeOf(error) === 'ENOENT') return undefined;
+      throw error;
+    });
+    if (real === undefined || `${real}/`.startsWith(`${await realpath(root)}/`)) continue;
+    throw new CommandFailed(
+      `${folder} is a symbolic link to ${real}, and nothing is written through it. Replace it by a folder, or leave the ` +
+        'configuration as it is with --database-only',
+    );
+  }
+}
+
 async function bytesOf({ content }: Entry): Promise<Buffer> {
   const pieces: Uint8Array[] = [];
   for await (const piece of content) pieces.push(piece);
@@ -138,23 +183,31 @@ async function bytesOf({ content }: Entry): Promise<Buffer> {
 interface Configuration {
   /** That of the backup; empty where that of this machine stays. */
   readonly configuration: readonly Placed[];
-  readonly force: boolean;
+  readonly flags: RestoreFlags;
+  /** Of the database in the backup. */
+  readonly size: number;
 }
 
-/** Locks the place of the database. Throws CommandFailed where it is taken and may not be replaced. */
+/** Locks the place of the database. Throws CommandFailed where it is taken and may not be replaced, or has no room. */
 async function openDatabase(
   { env }: Terminal,
   serverFile: string,
-  { configuration, force }: Configuration,
+  { configuration, flags: { force, outsideFiles }, size }: Configuration,
 ): Promise<Restore & { readonly path: string }> {
-  const restored = configuration.find(({ path }) => path === serverFile);
-  const text = restored?.bytes.toString() ?? (await readText(serverFile));
-  const path = sqliteFile(databaseUrl(text, serverFile, env));
+  const restored = configuration.find(({ path }) => path === serverFile)?.bytes.toString();
+  const here = await textHere(serverFile);
+  const text = restored ?? here;
+  if (text === undefined) throw new CommandFailed(`There is no file ${serverFile}`);
+  const path = sqliteFile(text);
   if (path === undefined) {
     throw new CommandFailed(
       `The backup is of SQLite, and database.url of ${serverFile} is PostgreSQL. Restore it with database.url: sqlite:/path, and move ` +
         'it with: postern migrate-store',
     );
+  }
+  const isKnownPlace = isBeside(path, serverFile) || dirname(path) === STATE_FOLDER;
+  if (!isKnownPlace && outsideFiles !== 'create' && (here === undefined || sqliteFile(here) !== path)) {
+    throw refuseOutside([{ path }], serverFile);
   }
   if (!force && (await exists(path))) throw existing([path]);
   const { beginRestore } = await import('../store/restore.ts');
@@ -162,13 +215,32 @@ async function openDatabase(
     if (!(error instanceof PassingError)) throw error;
     throw new CommandFailed(`A daemon is using ${path}. Stop it first: systemctl stop postern`, { cause: error });
   });
+  const { bavail, bsize } = await statfs(dirname(path));
+  if (bavail * bsize < size) {
+    await begun.close();
+    const [needed, free] = [sizeText(size), sizeText(bavail * bsize)];
+    throw new CommandFailed(`The database needs ${needed}, and ${free} are free in ${dirname(path)}`);
+  }
   return { ...begun, path };
+
+  /** The file of the database of this server.yml; undefined of PostgreSQL. */
+  function sqliteFile(serverYml: string): string | undefined {
+    return sqlitePath(knownDatabaseUrl(readableServer(serverYml, serverFile, machineSecrets(env))));
+  }
 }
 
-async function readText(file: string): Promise<string> {
+/** Undefined where there is no such file. */
+async function textHere(file: string): Promise<string | undefined> {
   return readFile(file, 'utf8').catch((error: unknown) => {
+    if (codeOf(error) === 'ENOENT') return undefined;
     throw new CommandFailed(`Cannot read ${file}: ${messageOf(error)}`, { cause: error });
   });
+}
+
+const SQLITE = 'sqlite:';
+
+function sqlitePath(url: string): string | undefined {
+  return url.startsWith(SQLITE) ? url.slice(SQLITE.length) : undefined;
 }
 
 async function write({ content, size }: Entry, draft: string, terminal: Terminal): Promise<void> {
@@ -215,19 +287,26 @@ function exists(path: string): Promise<boolean> {
   );
 }
 
+/** Of the permissions in the backup: nobody but the owner may write, and nobody execute. */
+const READABLE = 0o644;
+
 /** Writes a file of the configuration, for the owner and the group of its folder. */
 async function put({ path, bytes, mode }: Placed, aside: string): Promise<void> {
   const folder = dirname(path);
   await mkdir(folder, { recursive: true, mode: 0o750 });
   const draft = join(folder, `.${basename(path)}.${createHash('sha256').update(bytes).digest('hex').slice(0, 8)}`);
   await rm(draft, { force: true });
-  await writeFile(draft, bytes, { mode: 0o600, flag: 'wx' });
-  await chmod(draft, mode);
-  if (process.getuid?.() === 0) {
+  // By its handle: whoever else may write to the folder cannot put a link in its place.
+  const handle = await open(draft, 'wx', 0o600);
+  try {
+    await handle.writeFile(bytes);
     const { uid, gid } = await stat(folder);
-    await chown(draft, uid, gid);
+    const isRoot = process.getuid?.() === 0;
+    if (isRoot) await handle.chown(uid, gid);
     // The service is a member of the group, and may have owned the file where the backup was made.
-    if (gid !== 0) await chmod(draft, mode | 0o040);
+    await handle.chmod(isRoot && gid !== 0 ? mode | 0o040 : mode);
+  } finally {
+    await handle.close();
   }
   if (await exists(path)) await link(path, `${path}${aside}`);
   await rename(draft, path);

@@ -13,6 +13,9 @@ import type { Clock } from '../lib/clock.ts';
 const MAX_BYTES = 1024 * 1024;
 const PLACES = ['./config/server.yml', '/etc/postern/server.yml'];
 
+/** Where the service keeps its data. */
+export const STATE_FOLDER = '/var/lib/postern';
+
 /** The server.yml to use: the path given, else `$POSTERN_CONFIG`, else the usual places. */
 export async function findServerFile(
   path: string | undefined,

@@ -6,7 +6,7 @@
 import { access } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
 import { codeOf, messageOf, UserError } from '../lib/errors.ts';
-import { listProjects, readBeside, readText, unloadedFiles } from './files.ts';
+import { listProjects, readBeside, readText, STATE_FOLDER, unloadedFiles } from './files.ts';
 import {
   glanceAtProject,
   parseProject,
@@ -94,8 +94,6 @@ async function missingPaths({ server, tls, database }: ServerConfig): Promise<Fi
   });
   return findings;
 }
-
-const STATE_FOLDER = '/var/lib/postern';
 
 /** Reads every project beside this server.yml, in the order of their names. */
 export async function loadProjects(

@@ -15,7 +15,8 @@ import {
 import { explain, valueAt, knownKeys, sameKeys } from './explain.ts';
 import { imageProblem, isDataUrl } from './images.ts';
 import { freeze } from './snapshot.ts';
-import type { Finding, Problem, Path } from './problem.ts';
+import { formatProblem, type Finding, type Problem, type Path } from './problem.ts';
+import { UserError } from '../lib/errors.ts';
 import { type FormConfig, type ProjectConfig, type ServerConfig, projectSchema } from './schema.ts';
 import { serverSchema } from './schema-server.ts';
 import { resolveSecrets, type Reference, type SecretSource } from './secrets.ts';
@@ -69,8 +70,8 @@ export interface ReadableServer {
   readonly server: ServerConfig;
   /** What is wrong, but for such references. */
   readonly errors: readonly Problem[];
-  /** Whether there are such references. */
-  readonly hidden: boolean;
+  /** Such references, and why they cannot be followed. */
+  readonly hidden: readonly Problem[];
   /** Whether the name of the server is the file's. */
   readonly named: boolean;
 }
@@ -81,10 +82,12 @@ const UNNAMED = { hostname: 'unknown.invalid', operator: 'unknown@unknown.invali
 /** Reads of server.yml what can be read; `file` is its name in reports. */
 export function readableServer(text: string, file: string, env: SecretSource): ReadableServer {
   const parsed = parseServer(text, file, env);
-  if ('ok' in parsed) return { server: parsed.ok, errors: [], hidden: false, named: true };
-  const { value, findings: secrets } = resolveSecrets(readYaml(text, file).value, env, 'text');
-  const hidden = new Set(secrets.map(({ path }) => path.join('.')));
-  const errors = parsed.errors.filter(({ path }) => !hidden.has(path));
+  if ('ok' in parsed) return { server: parsed.ok, errors: [], hidden: [], named: true };
+  const yaml = readYaml(text, file);
+  const { value, findings: secrets } = resolveSecrets(yaml.value, env, 'text');
+  const hidden = secrets.map(yaml.locate);
+  const hiddenPaths = new Set(hidden.map(({ path }) => path));
+  const errors = parsed.errors.filter(({ path }) => !hiddenPaths.has(path));
   let data = prune(
     value,
     secrets.map(({ path }) => path),
@@ -94,7 +97,7 @@ export function readableServer(text: string, file: string, env: SecretSource): R
     const result = serverSchema.safeParse({ ...objectAt({ data }, 'data'), server });
     if (result.success) {
       const named = result.data.server.hostname !== UNNAMED.hostname;
-      return { server: freeze(result.data), errors, hidden: hidden.size > 0, named };
+      return { server: freeze(result.data), errors, hidden, named };
     }
     const paths = result.error.issues.flatMap((issue) =>
       (issue.code === 'unrecognized_keys' ? issue.keys.map((key) => [...issue.path, key]) : [issue.path]).map((path) =>
@@ -104,6 +107,16 @@ export function readableServer(text: string, file: string, env: SecretSource): R
     // What is still wrong without its wrong values goes as a whole.
     data = prune(data, tries <= MAX_PRUNINGS ? paths : paths.map((path) => path.slice(0, 1)));
   }
+}
+
+/**
+ * `database.url` of a server.yml whose rest may be wrong, or need secrets that are not here. Throws UserError where it cannot be
+ * known: a database is not to be replaced or moved because a section has a wrong name and the default stands for it.
+ */
+export function knownDatabaseUrl({ server, errors, hidden }: ReadableServer): string {
+  const problem = [...errors, ...hidden].find(({ path }) => path.startsWith('database') || !path.includes('.'));
+  if (problem !== undefined) throw new UserError(formatProblem(problem));
+  return server.database.url;
 }
 
 /** So often single values are left out: what was behind one that is wrong may be wrong itself. */

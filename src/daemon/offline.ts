@@ -113,7 +113,7 @@ interface Examined {
 async function openDoctor({ file, readable, reading, store, path }: Examined): Promise<Doctor> {
   const { server, named, hidden } = readable;
   const checked = await loadServer(file, reading.secrets, { checkMachine: true }).catch(() => undefined);
-  const known = readable.errors.length > 0 || hidden || checked === undefined || 'ok' in checked;
+  const known = readable.errors.length > 0 || hidden.length > 0 || checked === undefined || 'ok' in checked;
   const errors = (known ? readable.errors : checked.errors).map(formatProblem);
   const context = await contextOf(store, reading.secrets).catch(() => undefined);
   const report = await checkFolder(file, { ...reading, formRecipients: server.limits.form_recipients }, context);

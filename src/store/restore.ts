@@ -3,7 +3,7 @@
  * place in one step when it is whole; a database that was there stays beside it under another name.
  */
 import { existsSync, mkdirSync, statSync } from 'node:fs';
-import { chmod, chown, link, open, rename, rm } from 'node:fs/promises';
+import { lchown, link, open, rename, rm } from 'node:fs/promises';
 import { dirname } from 'node:path';
 import type Database from 'better-sqlite3';
 import { systemClock } from '../lib/clock.ts';
@@ -16,7 +16,7 @@ import { migrationsFor } from './migrations/index.ts';
 import { holdLock, openForReading, openForWriting } from './sqlite-connection.ts';
 
 export interface Restore {
-  /** Where to write the database; nothing is there yet. */
+  /** Where to write the database, with mode 0600; nothing is there yet. */
   readonly draft: string;
   /** How many deliveries wait in it. Throws UserError where it is of a newer version of Postern. */
   inspect(): number;
@@ -66,12 +66,11 @@ export async function beginRestore(path: string): Promise<Restore> {
     },
     async place(aside) {
       finish(draft);
-      await chmod(draft, 0o600);
-      // The service writes it, and root restores it.
+      // The service writes it, and root restores it; what the service has put in its place is not followed.
       if (process.getuid?.() === 0) {
         const { uid, gid } = statSync(existsSync(path) ? path : dirname(path));
-        await chown(draft, uid, gid);
-        await chown(`${path}.lock`, uid, gid);
+        await lchown(draft, uid, gid);
+        await lchown(`${path}.lock`, uid, gid);
       }
       if (existsSync(path)) await link(path, `${path}${aside}`);
       // What the database that was there has committed and is not yet in its file.

@@ -1,6 +1,7 @@
 /** `postern restore`: a server elsewhere from a backup, one in the place of another, and what it refuses. */
 import { execFile } from 'node:child_process';
-import { copyFile, mkdir, readdir, readFile, rename, rm, stat, truncate, writeFile } from 'node:fs/promises';
+import { createHash } from 'node:crypto';
+import { copyFile, mkdir, readdir, readFile, rename, rm, stat, symlink, truncate, writeFile } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
 import { promisify } from 'node:util';
 import Database from 'better-sqlite3';
@@ -54,6 +55,9 @@ async function restore({ backup, serverFile }: Pick<Saved, 'backup' | 'serverFil
   }
 }
 
+/** The database of a test is not in the folder of its server.yml. */
+const ASKED = ['--outside-files', 'create'];
+
 async function startOn({ serverFile }: Saved): Promise<Daemon> {
   const log = createLog({ level: 'silent', format: 'json', redact_addresses: false });
   const daemon = await startDaemon(serverFile, { log });
@@ -74,7 +78,12 @@ test('on another host: configuration, keys and queue are there, and what waited 
   const written = await readFile(saved.serverFile, 'utf8');
   await leaveHost(saved);
   await rename(String(key), `${key}.away`);
-  const { code, out, err } = await restore(saved);
+  const refused = await restore(saved);
+  expect([refused.code, refused.err]).toEqual([
+    1,
+    `The backup has files outside ${saved.world.folder}: ${saved.database}. To create them, add --outside-files create; to leave them out, add --outside-files skip`,
+  ]);
+  const { code, out, err } = await restore(saved, ...ASKED);
   expect([code, err]).toEqual([0, '']);
   expect(out).toMatch(
     /^Restored the backup of mail\.postern\.test from \S+Z \(Postern \S+\): \d+ rows to \S+ and 3 files/,
@@ -97,7 +106,7 @@ test('on another host: configuration, keys and queue are there, and what waited 
 test('with --hold-queue nothing is sent before it is released', async () => {
   const saved = await savedServer();
   await leaveHost(saved);
-  const { code, out } = await restore(saved, '--hold-queue');
+  const { code, out } = await restore(saved, '--hold-queue', ...ASKED);
   expect(code).toBe(0);
   expect(out).toContain('Held in the queue: 1 delivery.');
   await startOn(saved);
@@ -161,7 +170,7 @@ test('an encrypted backup needs its passphrase, and tells nothing without', asyn
   await writeFile(wrong, 'tr0ub4dor');
   const refused = await restore(saved, '--passphrase-file', wrong);
   expect(refused).toMatchObject({ code: 1, err: expect.stringContaining('the passphrase is wrong') });
-  expect((await restore(saved, '--passphrase-file', passphraseFile)).code).toBe(0);
+  expect((await restore(saved, '--passphrase-file', passphraseFile, ...ASKED)).code).toBe(0);
   await startOn(saved);
   expect(await saved.world.queue()).toHaveLength(1);
 });
@@ -182,7 +191,7 @@ test('what is damaged or no backup is refused, and changes nothing', async () =>
     const path = join(folder, name);
     await copyFile(saved.backup, path);
     await change(path);
-    const { code, err } = await restore({ ...saved, backup: path }, '--force');
+    const { code, err } = await restore({ ...saved, backup: path }, '--force', ...ASKED);
     expect([name, code]).toEqual([name, 1]);
     return err;
   }
@@ -212,17 +221,128 @@ test('what is damaged or no backup is refused, and changes nothing', async () =>
 /** Packs the archive anew, its manifest first. */
 async function repack(path: string, change: (unpacked: string) => Promise<unknown>): Promise<void> {
   const unpacked = await temporaryFolder();
-  const run = promisify(execFile);
   await run('tar', ['-xzf', path, '-C', unpacked]);
   await change(unpacked);
   const { stdout } = await run('tar', ['-tzf', path]);
   await run('tar', ['-czf', path, '-C', unpacked, ...stdout.trim().split('\n')]);
 }
 
+const run = promisify(execFile);
+
+interface Forged {
+  /** Files by their names in the archive, beside those that are in it, or in their place. */
+  readonly files?: Readonly<Record<string, string>>;
+  /** The permissions that the manifest names for them. */
+  readonly mode?: number;
+}
+
+/** A backup that somebody else has made, with a manifest that fits. */
+async function forge({ backup, serverFile }: Saved, { files, mode = 0o644 }: Forged): Promise<string> {
+  const unpacked = await temporaryFolder();
+  await run('tar', ['-xzf', backup, '-C', unpacked]);
+  const manifest = JSON.parse(await readFile(join(unpacked, 'manifest.json'), 'utf8')) as {
+    files: { name: string; size: number; sha256: string; mode: number }[];
+  };
+  const entries = new Map(manifest.files.map((file) => [file.name, file]));
+  const serverYml = await readFile(join(unpacked, 'config/server.yml'), 'utf8');
+  const beside = serverYml.replace(/sqlite:.*postern\.db/, `sqlite:${dirname(serverFile)}/postern.db`);
+  for (const [name, text] of Object.entries({ 'config/server.yml': beside, ...files })) {
+    await mkdir(dirname(join(unpacked, name)), { recursive: true });
+    await writeFile(join(unpacked, name), text);
+    entries.set(name, { name, size: Buffer.byteLength(text), sha256: sha256(text), mode });
+  }
+  // The database comes last, as in every backup.
+  const names = [...entries.keys()].toSorted(
+    (a, b) => Number(a.startsWith('database')) - Number(b.startsWith('database')),
+  );
+  manifest.files = names.flatMap((name) => entries.get(name) ?? []);
+  await writeFile(join(unpacked, 'manifest.json'), JSON.stringify(manifest));
+  const forged = join(await temporaryFolder(), 'forged.tar.gz');
+  await run('tar', ['-czf', forged, '-C', unpacked, 'manifest.json', ...names]);
+  return forged;
+}
+
+function sha256(content: string | Buffer): string {
+  return createHash('sha256').update(content).digest('hex');
+}
+
+test('a backup of a stranger writes nothing outside the folder of server.yml that was not asked for', async () => {
+  const saved = await savedServer();
+  await leaveHost(saved);
+  const elsewhere = await temporaryFolder();
+  const job = join(elsewhere, 'cron.d/job');
+  const withFile = { ...saved, backup: await forge(saved, { files: { [`files${job}`]: '* * * * * root id' } }) };
+  expect(await restore(withFile)).toMatchObject({
+    code: 1,
+    err: expect.stringContaining(`The backup has files outside ${saved.world.folder}: ${job}.`),
+  });
+  const serverYml = `server: { hostname: mail.example.net, operator: ops@example.net }\ndatabase: { url: 'sqlite:${elsewhere}/profile.d/a.sh' }\n`;
+  const withDatabase = { ...saved, backup: await forge(saved, { files: { 'config/server.yml': serverYml } }) };
+  expect(await restore(withDatabase, '--outside-files', 'skip')).toMatchObject({
+    code: 1,
+    err: expect.stringContaining(`The backup has files outside ${saved.world.folder}: ${elsewhere}/profile.d/a.sh.`),
+  });
+  expect(await readdir(saved.world.folder)).not.toContain('server.yml');
+  expect((await restore(withFile, '--outside-files', 'skip')).code).toBe(0);
+  expect(await readdir(elsewhere)).toEqual([]);
+});
+
+test('a backup of a stranger creates regular files that others cannot write, and follows no link', async () => {
+  const saved = await savedServer();
+  await leaveHost(saved);
+  const script = { ...saved, backup: await forge(saved, { files: { 'config/projects/run.sh': 'id' }, mode: 0o777 }) };
+  const away = await temporaryFolder();
+  await rm(join(saved.world.folder, 'projects'), { recursive: true, force: true });
+  await symlink(away, join(saved.world.folder, 'projects'));
+  expect(await restore(script)).toMatchObject({
+    code: 1,
+    err: `${saved.world.folder}/projects is a symbolic link to ${away}, and nothing is written through it. Replace it by a folder, or leave the configuration as it is with --database-only`,
+  });
+  expect(await readdir(away)).toEqual([]);
+  await rm(join(saved.world.folder, 'projects'));
+  expect((await restore(script)).code).toBe(0);
+  expect((await stat(join(saved.world.folder, 'projects/run.sh'))).mode & 0o777).toBe(0o644);
+});
+
+test('a backup in which something is no file, or has another size, is damaged', async () => {
+  const saved = await savedServer();
+  await leaveHost(saved);
+  const link = await forge(saved, { files: { 'config/projects/site.yml': '' } });
+  await repack(link, async (unpacked) => {
+    await rm(join(unpacked, 'config/projects/site.yml'));
+    await symlink('/etc/shadow', join(unpacked, 'config/projects/site.yml'));
+  });
+  expect((await restore({ ...saved, backup: link })).err).toBe(
+    `${link} is damaged: config/projects/site.yml is not a regular file`,
+  );
+  const longer = await forge(saved, { files: { 'config/projects/site.yml': SITE } });
+  await repack(longer, (unpacked) => writeFile(join(unpacked, 'config/projects/site.yml'), `${SITE}# more\n`));
+  expect((await restore({ ...saved, backup: longer })).err).toBe(
+    `${longer} is damaged: the size of config/projects/site.yml is wrong`,
+  );
+  // A database of 8 TiB, of which the archive has the beginning.
+  const huge = await forge(saved, {});
+  await repack(huge, async (unpacked) => {
+    const database = join(unpacked, 'database/postern.db');
+    const { size } = await stat(database);
+    const manifest = await readFile(join(unpacked, 'manifest.json'), 'utf8');
+    await writeFile(join(unpacked, 'manifest.json'), manifest.replace(`"size":${size}`, `"size":${2 ** 43}`));
+    await truncate(database, 2 ** 43);
+    await run('sh', [
+      '-c',
+      `tar -cC ${unpacked} manifest.json config/server.yml config/projects/site.yml database/postern.db | head -c 1000000 | gzip > ${huge}.cut`,
+    ]);
+    await truncate(database, size);
+  });
+  expect((await restore({ ...saved, backup: `${huge}.cut` })).err).toMatch(
+    /^The database needs 8388608\.0 MiB, and \S+ MiB are free in /,
+  );
+  expect(await readdir(saved.world.folder)).not.toContain('server.yml');
+});
+
 test('a backup of a newer version is refused in words', async () => {
   const saved = await savedServer();
   await leaveHost(saved);
-  const { createHash } = await import('node:crypto');
   await repack(saved.backup, async (unpacked) => {
     const path = join(unpacked, 'database/postern.db');
     const before = await readFile(path);
@@ -230,15 +350,14 @@ test('a backup of a newer version is refused in words', async () => {
     database.exec(`insert into kysely_migration (name, timestamp) values ('9999-later', '2099-01-01')`);
     database.close();
     const after = await readFile(path);
-    const sum = (bytes: Buffer) => createHash('sha256').update(bytes).digest('hex');
     const manifest = await readFile(join(unpacked, 'manifest.json'), 'utf8');
     const fixed = manifest
-      .replace(sum(before), sum(after))
+      .replace(sha256(before), sha256(after))
       .replace(`"size": ${before.length}`, `"size": ${after.length}`);
     await writeFile(join(unpacked, 'manifest.json'), fixed);
   });
   await mkdir(dirname(saved.database), { recursive: true });
-  expect(await restore(saved)).toMatchObject({
+  expect(await restore(saved, ...ASKED)).toMatchObject({
     code: 78,
     err: 'A newer version of Postern has made the backup (schema 9999-later): install that version first',
   });
