@@ -1,9 +1,12 @@
-/** What the schema alone cannot see in a project: names that must exist, addresses that must fit, loops, zones, patterns. */
+/** What the schema alone cannot see, in server.yml: listeners, doubtful values; in a project: names that must exist, addresses that must fit, loops, zones, patterns. */
+import ipaddr from 'ipaddr.js';
 import { parseAddress } from '../lib/addresses.ts';
+import { parseListenAddress } from '../lib/sockets.ts';
 import { fanOutOf, forwardingLoops, MAX_DELIVERIES, MAX_TARGETS, routeOf } from './forwarding.ts';
 import { nearest, type Finding, type Path, type Problem } from './problem.ts';
 import { MAX_PATTERNS_LENGTH, patternProblem } from './patterns.ts';
 import type { DomainConfig, FormConfig, ProjectConfig, ServerConfig, TemplateConfig } from './schema.ts';
+import { LETS_ENCRYPT, parseHttpListen, PRIVATE_NAME, tlsModeOf } from './schema-server.ts';
 import { find, type YamlFile } from './yaml.ts';
 
 type TemplateType = TemplateConfig['type'];
@@ -115,8 +118,23 @@ function recipientErrors(path: Path, count: number, most: number): Finding[] {
 }
 
 /** What is doubtful in server.yml. */
-export function checkServer({ limits }: ServerConfig): Finding[] {
+export function checkServer(config: ServerConfig): Finding[] {
+  const { server, tls, limits } = config;
   const warnings: Finding[] = [];
+  if (tls.mode === 'acme' && PRIVATE_NAME.test(server.hostname) && tls.acme.directory === LETS_ENCRYPT) {
+    const message = `Let's Encrypt gives no certificate for ${server.hostname}; set tls.acme.directory to your own authority, or tls.mode to files`;
+    warnings.push({ path: ['tls', 'mode'], message });
+  }
+  for (const [i, network] of server.http.trusted_proxies.entries()) {
+    if (!network.endsWith('/0')) continue;
+    const message = 'trusts everybody, so that every client can choose the address that it is counted by';
+    warnings.push({ path: ['server', 'http', 'trusted_proxies', i], message });
+  }
+  for (const [i, address] of server.public_ips.entries()) {
+    if (!PRIVATE_RANGES.has(ipaddr.parse(address).range())) continue;
+    const message = `other servers never see the private address ${address}; write the one that they see, or leave the key out`;
+    warnings.push({ path: ['server', 'public_ips', i], message });
+  }
   // Base64 with its line ends (RFC 2045 §6.8) is 78/57 of the files.
   if ((limits.files_total * 78) / 57 > limits.message) {
     const message = 'files of this size do not fit into a message of limits.message once they are encoded (37 % more)';
@@ -126,6 +144,40 @@ export function checkServer({ limits }: ServerConfig): Finding[] {
     warnings.push({ path: ['limits', 'files_total'], message: 'is more than limits.body lets in' });
   }
   return warnings;
+}
+
+/** What nobody on the Internet can send to, or comes from. */
+const PRIVATE_RANGES: ReadonlySet<string> = new Set(['private', 'linkLocal', 'uniqueLocal', 'carrierGradeNat']);
+
+/** Listeners whose port another one has. */
+export function listenerErrors(config: ServerConfig): Finding[] {
+  const { roles, http, smtp, metrics } = config.server;
+  const isTlsOff = tlsModeOf(config) === 'off';
+  const web = roles.includes('http') ? http.listen.map(parseHttpListen) : [];
+  const mail = roles.includes('smtp') ? [...smtp.listen.entries()] : [];
+  const submission = roles.includes('smtp') && smtp.submission.enabled ? [...smtp.submission.listen.entries()] : [];
+  const listeners = [
+    ...web.flatMap(({ address, secure }, i) => (secure && isTlsOff ? [] : [listener(address, ['http', 'listen', i])])),
+    ...mail.map(([i, text]) => listener(text, ['smtp', 'listen', i])),
+    ...submission.map(([i, text]) => listener(text, ['smtp', 'submission', 'listen', i])),
+    ...metrics.listen.map((text, i) => listener(text, ['metrics', 'listen', i])),
+  ];
+  return listeners.flatMap(({ path, host, port }, i) => {
+    const other = listeners.slice(0, i).find((each) => {
+      return port !== 0 && each.port === port && (covers(each.host, host) || covers(host, each.host));
+    });
+    if (other === undefined) return [];
+    return [{ path, message: `port ${port} is taken by ${other.text} of ${other.path.slice(0, -1).join('.')}` }];
+  });
+}
+
+function listener(text: string, path: Path) {
+  return { ...parseListenAddress(text), text, path: ['server', ...path] };
+}
+
+/** Whether who listens on one address has the other as well; `::` has IPv4, too. */
+function covers(host: string, other: string): boolean {
+  return host === other || host === '::' || (host === '0.0.0.0' && !other.includes(':'));
 }
 
 function timezoneErrors(timezone: string): Finding[] {

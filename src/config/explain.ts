@@ -2,8 +2,9 @@
 import { z } from 'zod';
 import { type Finding, type Path, nearest } from './problem.ts';
 import { parseAddress, parseMailbox } from '../lib/addresses.ts';
-import { maskPasswords } from './secrets.ts';
-import { find, type YamlFile } from './yaml.ts';
+import { rewritings, yamlText } from './rewritings.ts';
+import { maskPasswords, SECRET_KEY } from './secrets.ts';
+import { find, type Place, type YamlFile } from './yaml.ts';
 
 type Schema = z.core.$ZodType;
 
@@ -109,7 +110,11 @@ function explainIssue(issue: Issue, base: Path, context: Context): Finding[] {
       return issue.keys.map((key) => unknownKey(key, path, context.schema));
     case 'invalid_key': {
       const why = issue.issues[0] === undefined ? 'unknown key' : expectation(issue.issues[0]);
-      return [{ path, message: `${why}, found "${String(path.at(-1))}"`, key: true }, ...valueOfBadKey(path, context)];
+      const record = schemaAt(context.schema, path.slice(0, -1));
+      const right = record instanceof z.ZodRecord ? rightWriting(String(path.at(-1)), record.keyType) : undefined;
+      const cure = right === undefined ? '' : `; write ${right}`;
+      const message = `${why}, found "${String(path.at(-1))}"${cure}`;
+      return [{ path, message, key: true }, ...valueOfBadKey(path, context)];
     }
     case 'invalid_union': {
       const inner = issue.errors.find((branch) => branch.some(leadsInside));
@@ -138,6 +143,18 @@ function valueOfBadKey(path: Path, context: Context): Finding[] {
   return error?.issues.flatMap((issue) => explainIssue(issue, path, context)) ?? [];
 }
 
+/** Names that other programs have for a key. */
+const OTHER_NAMES: Readonly<Record<string, string>> = {
+  email: 'to',
+  to: 'email',
+  recipient: 'to',
+  recipients: 'to',
+  username: 'user',
+  pass: 'password',
+};
+/** What a project file holds. */
+const PROJECT_KEYS: ReadonlySet<string> = new Set(['project', 'settings', 'domains', 'collections', 'templates']);
+
 function unknownKey(key: string, path: Path, schema: Schema): Finding {
   const known = knownKeys(schema, path);
   if (key === '<<')
@@ -146,17 +163,25 @@ function unknownKey(key: string, path: Path, schema: Schema): Finding {
   // A key that has another place nearby is not misspelt.
   const misplaced = misplacedKey(key, path, schema);
   if (misplaced !== undefined) return { path: [...path, key], message: message + misplaced, key: true };
-  const suggestion = nearest(key, known);
+  const suggestion = nearest(key, known) ?? known.find((each) => each === OTHER_NAMES[key.toLowerCase()]);
   const others = suggestion === undefined ? `; known here: ${known.join(', ')}` : '';
   return { path: [...path, key], message: message + others, suggestion, key: true };
 }
 
-/** Whether it is one of the keys in the map around this one. */
+/** Where it belongs instead: into the map around this one, into one of the maps in it, into another file. */
 function misplacedKey(key: string, path: Path, schema: Schema): string | undefined {
+  if (key.includes('\u00A0')) return '; it has a no-break space in it: use ordinary spaces';
   const around = path.findLastIndex((_, depth) => knownKeys(schema, path.slice(0, depth)).includes(key));
-  if (around < 0) return undefined;
-  const place = path.slice(0, around).join('.');
-  return `; it belongs ${place === '' ? 'at the left margin' : `into ${place}`}: is it indented too far?`;
+  if (around >= 0) {
+    const place = path.slice(0, around).join('.');
+    return `; it belongs ${place === '' ? 'at the left margin' : `into ${place}`}: is it indented too far?`;
+  }
+  if (path.length > 0) return undefined;
+  const known = knownKeys(schema, path);
+  const [inside, other] = known.filter((each) => knownKeys(schema, [each]).includes(key));
+  if (inside !== undefined && other === undefined) return `; it belongs into ${inside}: is it indented too little?`;
+  const isProject = PROJECT_KEYS.has(key) && !known.includes('project');
+  return isProject ? '; it belongs into a project file, projects/<name>.yml beside this file' : undefined;
 }
 
 /** Whether the value stands where a name is expected, while its key is one of what each named thing holds. */
@@ -237,8 +262,37 @@ function finding(path: Path, expected: string, { schema, file }: Context): Findi
   const written = place?.scalar === undefined ? valueAt(file.value, path) : place.scalar.value;
   const cure = isOutdented(path, schema)
     ? `is "${String(path.at(-1))}" indented too little?`
-    : remedy(path, expected, written);
-  return { path, message: `${expected}, found ${shown(written)}${cure === undefined ? '' : `; ${cure}`}` };
+    : isCommented(place, file)
+      ? 'what follows # is a comment: put the value in quotes'
+      : (remedy(path, expected, written) ?? rewriting(written, schemaAt(schema, path)));
+  const what = SECRET_KEY.test(String(path.at(-1))) ? '' : `, found ${shown(written)}`;
+  return { path, message: `${expected}${what}${cure === undefined ? '' : `; ${cure}`}` };
+}
+
+/** Whether the key has no value because that begins with #. */
+function isCommented(place: Place | undefined, { text }: YamlFile): boolean {
+  if (place?.scalar?.value !== null) return false;
+  return /^[^\n#]*:[ \t]+#\S/.test(text.slice(place.key));
+}
+
+/** How the schema would take what is meant. */
+function rewriting(written: unknown, schema: Schema | undefined): string | undefined {
+  // It is wrong beside what else there is.
+  if (schema === undefined || z.safeParse(schema, written).success) return undefined;
+  const right = rightWriting(written, schema);
+  if (right !== undefined) return `write ${right}`;
+  if (typeof written === 'string' && /^\S+\s*[=-]>?\s/.test(written)) return 'write "key: value", with a colon';
+  const first: unknown = Array.isArray(written) ? written[0] : undefined;
+  const key = typeof first === 'object' && first !== null ? Object.keys(first)[0] : first;
+  const isKey =
+    (schema instanceof z.ZodObject && propertiesOf(schema).has(String(key))) ||
+    (schema instanceof z.ZodRecord && z.safeParse(schema.keyType, key).success);
+  return isKey ? `write "${String(key)}:", without the dash before it` : undefined;
+}
+
+function rightWriting(written: unknown, schema: Schema): string | undefined {
+  const right = rewritings(written).find((each) => each !== written && z.safeParse(schema, each).success);
+  return right === undefined ? undefined : maskPasswords(yamlText(right));
 }
 
 /** How to write what was probably meant. */
@@ -276,7 +330,8 @@ function addressRemedy(key: string | undefined, expected: string, written: strin
 function listenRemedy(path: Path, expected: string, written: string): string | undefined {
   // Metrics tell about everybody's mail, so nothing suggests that the world may read them.
   const host = path.includes('metrics') ? '127.0.0.1' : '[::]';
-  const place = /^\d{1,5}$/.test(written) ? `${host}:${written}` : written;
+  const port = /^\*?:?(\d{1,5})$/.exec(written)?.[1];
+  const place = port === undefined ? written : `${host}:${port}`;
   if (/^expected a list\b/.test(expected)) return `write ["${place}"]`;
   return place === written ? undefined : `write "${place}"`;
 }

@@ -3,7 +3,7 @@
  * revisions by it and `postern config check` reports it. A file with an error, or that wants what another project has, never
  * affects another file. Nothing is kept or started here.
  */
-import { access } from 'node:fs/promises';
+import { stat } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
 import { codeOf, messageOf, UserError } from '../lib/errors.ts';
 import { listProjects, readBeside, readText, STATE_FOLDER, unloadedFiles } from './files.ts';
@@ -20,7 +20,8 @@ import {
 import { type Finding, formatProblem, type Path } from './problem.ts';
 import type { ServerConfig, ProjectConfig } from './schema.ts';
 import type { SecretSource } from './secrets.ts';
-import { isPem, readCertificate } from '../lib/certificate.ts';
+import { certificateProblem, isPem, readCertificate } from '../lib/certificate.ts';
+import { systemClock } from '../lib/clock.ts';
 import type { CheckTemplates } from './checks.ts';
 import { readYaml } from './yaml.ts';
 import { parseDomain } from '../lib/addresses.ts';
@@ -59,8 +60,10 @@ export async function loadServer(
   if ('problem' in read) throw new UserError(read.problem);
   const result = parseServer(read.text, file, secrets);
   if (!checkMachine || !('ok' in result)) return result;
-  const errors = (await missingPaths(result.ok)).map(readYaml(read.text, file).locate);
-  return errors.length === 0 ? result : { errors, warnings: result.warnings };
+  const { errors, warnings } = await checkPaths(result.ok);
+  const { locate } = readYaml(read.text, file);
+  const all = [...result.warnings, ...warnings.map(locate)];
+  return errors.length === 0 ? { ...result, warnings: all } : { errors: errors.map(locate), warnings: all };
 }
 
 /** Reads of server.yml what can be read. Throws UserError where there is no such file. */
@@ -73,26 +76,54 @@ export async function loadReadable(file: string, secrets: SecretSource): Promise
 }
 
 /** Paths that the configuration names and this machine lacks, or does not let this user read; a certificate that cannot be used. */
-async function missingPaths({ server, tls, database }: ServerConfig): Promise<Finding[]> {
-  const findings: Finding[] = [];
-  const files = tlsModeOf({ server, tls }) === 'files' ? tls.files : null;
-  for (const [key, named] of Object.entries(files ?? {})) {
-    const read = isPem(named) ? { text: named } : await readText(named);
-    if ('problem' in read) findings.push({ path: ['tls', 'files', key], message: read.problem });
+async function checkPaths({ server, tls, database, delivery }: ServerConfig) {
+  const mode = tlsModeOf({ server, tls });
+  const errors: Finding[] = [];
+  const warnings: Finding[] = [];
+  const files = mode === 'files' ? tls.files : null;
+  const named = [
+    ...Object.entries(files ?? {}).map(([key, path]) => ({ path, at: ['tls', 'files', key] })),
+    { path: mode === 'acme' ? tls.acme.ca : null, at: ['tls', 'acme', 'ca'] },
+    {
+      path: typeof delivery.relay === 'object' ? (delivery.relay?.ca ?? null) : null,
+      at: ['delivery', 'relay', 'ca'],
+    },
+  ];
+  for (const { path, at } of named) {
+    const problem = path === null || isPem(path) ? undefined : await pemProblem(path);
+    if (problem !== undefined) errors.push({ path: at, message: problem });
   }
-  if (files !== null && findings.length === 0) {
-    await readCertificate(files).catch((error: unknown) => {
-      findings.push({ path: ['tls', 'files'], message: messageOf(error).replace(/^tls\.files: /, '') });
-    });
+  if (files !== null && errors.length === 0) {
+    try {
+      const problem = certificateProblem(await readCertificate(files), server.hostname, systemClock.now());
+      if (problem !== undefined) warnings.push({ path: ['tls', 'files', 'cert'], message: problem });
+    } catch (error) {
+      errors.push({ path: ['tls', 'files'], message: messageOf(error).replace(/^tls\.files: /, '') });
+    }
   }
-  // The service creates the folder of the default. Rights of the others are checked by the daemon, which is another user.
-  const folder = database.url.startsWith('sqlite:') ? dirname(database.url.slice('sqlite:'.length)) : STATE_FOLDER;
-  if (folder === STATE_FOLDER) return findings;
-  await access(folder).catch((error: unknown) => {
-    if (codeOf(error) !== 'ENOENT') return;
-    findings.push({ path: ['database', 'url'], message: `there is no folder ${folder}` });
-  });
-  return findings;
+  const problem = await databaseProblem(database.url);
+  if (problem !== undefined) errors.push({ path: ['database', 'url'], message: problem });
+  return { errors, warnings };
+}
+
+async function pemProblem(path: string): Promise<string | undefined> {
+  const read = await readText(path);
+  if ('text' in read) return undefined;
+  if (read.missing && !path.startsWith('/'))
+    return `${read.problem}; write the whole path, such as /etc/postern/${path}`;
+  const isBinary = read.why.includes('UTF-8');
+  return isBinary
+    ? `${path} is not PEM; convert it: openssl x509 -inform DER -in ${path} -out ${path}.pem`
+    : read.problem;
+}
+
+/** The service creates the folder of the default. Rights are checked by the daemon, which is another user. */
+async function databaseProblem(url: string): Promise<string | undefined> {
+  const path = /^sqlite:(.*)$/.exec(url)?.[1];
+  if (path === undefined || dirname(path) === STATE_FOLDER) return undefined;
+  const [file, folder] = await Promise.all([path, dirname(path)].map((each) => stat(each).catch(codeOf)));
+  if (folder === 'ENOENT') return `there is no folder ${dirname(path)}`;
+  return typeof file === 'object' && file.isDirectory() ? `${path} is a folder; name a file in it` : undefined;
 }
 
 /** Reads every project beside this server.yml, in the order of their names. */

@@ -8,6 +8,7 @@ import {
   checkProject,
   checkServer,
   fanOutErrors,
+  listenerErrors,
   type ProjectParts,
   checkAllTemplates,
   type CheckTemplates,
@@ -19,7 +20,7 @@ import { formatProblem, type Finding, type Problem, type Path } from './problem.
 import { UserError } from '../lib/errors.ts';
 import { type FormConfig, type ProjectConfig, type ServerConfig, projectSchema } from './schema.ts';
 import { serverSchema } from './schema-server.ts';
-import { resolveSecrets, type Reference, type SecretSource } from './secrets.ts';
+import { resolveSecrets, unmarkedReferences, type Reference, type SecretSource } from './secrets.ts';
 import { readYaml, type YamlFile } from './yaml.ts';
 
 export interface Invalid {
@@ -60,7 +61,9 @@ export interface ProjectContext {
 export function parseServer(text: string, file: string, env: SecretSource): ValidServer | Invalid {
   const read = readFile(readYaml(text, file), serverSchema, (value) => resolveSecrets(value, env, 'text'));
   if (read.value === undefined) return { errors: reported(read.errors, read), warnings: [] };
-  const warnings = checkServer(read.value).map(read.yaml.locate);
+  const errors = listenerErrors(read.value).map(read.yaml.locate);
+  if (errors.length > 0) return { errors, warnings: [] };
+  const warnings = [...unmarkedReferences(read.data), ...checkServer(read.value)].map(read.yaml.locate);
   return { ok: freeze(read.value), warnings, references: read.references, data: read.yaml.value };
 }
 

@@ -50,6 +50,12 @@ export const addresses = z.codec(
 /** A domain name: lower case, A-labels. */
 export const domainName = normal(parseDomain, 'expected a domain name such as example.com');
 
+/** The name of this server: a host name (RFC 1123 §2.1), which a domain name with `_` is not. */
+export const hostName = normal((text) => {
+  const name = parseDomain(text);
+  return name?.includes('_') === true ? undefined : name;
+}, 'expected the whole name of this server such as mail.example.net');
+
 /** A key of `forwarding`: an address or `*@domain`, in lower case, because the receiver is us (RFC 5321 §2.4). */
 export const forwardingKey = normal((text) => {
   if (!text.startsWith('*@')) return parseAddress(text)?.address.toLowerCase();
@@ -159,12 +165,17 @@ export const hostOrAddress = normal(
 );
 
 export const databaseUrl = (() => {
-  const error = 'expected sqlite:/path/to/file.db or postgres://…';
+  const error = 'expected sqlite:/path/to/file.db, with the whole path, or postgres://…';
   const notEncoded = `${error} (percent-encode what is special in user name and password)`;
-  return z
+  const url = z
     .string({ error })
-    .regex(/^(sqlite:.+|postgres(ql)?:\/\/.+)$/, { error })
+    .regex(/^(sqlite:\/+[^/]+(\/+[^/]+)*|postgres(ql)?:\/\/.+)$/, { error })
     .refine((text) => text.startsWith('sqlite:') || isPostgresUrl(text), { error: notEncoded });
+  // sqlite:///path, as other programs write it.
+  return z.codec(url, z.string(), {
+    decode: (text) => text.replace(/^sqlite:\/+/, 'sqlite:/'),
+    encode: (text) => text,
+  });
 })();
 
 /** A password with `/`, `?` or `#` in it would end up in the path or behind it, and be shown. */
@@ -278,7 +289,7 @@ function measure(units: Readonly<Record<string, number>>, pattern: RegExp, error
 }
 
 function hostAndPort(error: string, before = /^/) {
-  const pattern = new RegExp(`${before.source}(\\[[0-9a-fA-F:.]+\\]|[^:\\s[\\]/]+):\\d{1,5}$`);
+  const pattern = new RegExp(`${before.source}(\\[[0-9a-fA-F:.]+\\]|[^:*\\s[\\]/]+):\\d{1,5}$`);
   return word(pattern, error, (value) => portOf(value.replace(before, '')) <= 65_535);
 }
 

@@ -4,7 +4,7 @@ import * as is from './scalars.ts';
 import { choice, flag, listOf, section } from './scalars.ts';
 
 const server = z.strictObject({
-  hostname: is.domainName.describe(
+  hostname: is.hostName.describe(
     'Host name of this server: used in EHLO, as MX target and in message ids. Needs matching forward and reverse DNS.',
   ),
   operator: is.address.describe(
@@ -51,7 +51,7 @@ const server = z.strictObject({
   }),
   admin_socket: z
     .string()
-    .min(1)
+    .regex(/^\//, { error: 'expected the whole path of a Unix socket such as /run/postern/admin.sock' })
     .default('/run/postern/admin.sock')
     .meta({ description: 'Unix socket for administration by root and the group of the service.', restart: true }),
   roles: z
@@ -74,6 +74,9 @@ const server = z.strictObject({
   watch: flag(true, 'Reload when a *.yml file in the configuration folder changes. false: reload on SIGHUP only.'),
 });
 
+/** The authority that certificates come from, unless another one is named. */
+export const LETS_ENCRYPT = 'https://acme-v02.api.letsencrypt.org/directory';
+
 const tls = z
   .strictObject({
     mode: z
@@ -89,9 +92,7 @@ const tls = z
         .nullable()
         .default(null)
         .describe('Contact address for the certificate authority. null: server.operator.'),
-      directory: is.webUrl
-        .default('https://acme-v02.api.letsencrypt.org/directory')
-        .describe('ACME directory of the certificate authority.'),
+      directory: is.webUrl.default(LETS_ENCRYPT).describe('ACME directory of the certificate authority.'),
       names: listOf(is.domainName, 'Host names to obtain certificates for, besides server.hostname.'),
       eab: z
         .strictObject({
@@ -433,7 +434,7 @@ interface Addressing {
 export type TlsMode = 'acme' | 'files' | 'off';
 
 /** What no authority on the Internet gives a certificate for: names for special uses (RFC 6761 and later), and private ones. */
-const PRIVATE_NAME =
+export const PRIVATE_NAME =
   /^[^.]+$|(^|\.)(localhost|localdomain|test|example|example\.(com|net|org)|invalid|internal|intranet|private|corp|home|lan|local|home\.arpa|onion|alt)$/;
 
 /** `tls.mode`, where it is not set the default for the host name. */

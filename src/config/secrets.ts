@@ -12,6 +12,9 @@ const VARIABLE = /\$\{([A-Z_][A-Z0-9_]*)\}/g;
 const WHOLE_VARIABLE = /^\$\{[A-Z_][A-Z0-9_]*\}$/;
 const FILE = /^file:(\/.*)$/;
 
+/** Keys whose values are secrets as a whole. */
+export const SECRET_KEY = /^(?:password|hmac_key|secret)$/;
+
 /** Where references are looked up. */
 export interface SecretSource {
   /** The variable's value, or undefined where there is none. */
@@ -111,4 +114,14 @@ function readSmall(path: string): string | undefined {
     // The caller says which reference leads nowhere; the reason (missing, not permitted) is for `ls -l`.
     return undefined;
   }
+}
+
+/** Texts that look like a reference and are none. */
+export function unmarkedReferences(data: unknown, path: Path = []): Finding[] {
+  if (typeof data === 'object' && data !== null)
+    return Object.entries(data).flatMap(([key, value]) => unmarkedReferences(value, [...path, key]));
+  const name = typeof data === 'string' ? /^\$(?:\{(\w+)\}|(\w+))$/.exec(data) : null;
+  const word = name?.[1] ?? name?.[2];
+  if (word === undefined) return [];
+  return [{ path, message: `is this text as it stands; an environment variable is written \${${word.toUpperCase()}}` }];
 }

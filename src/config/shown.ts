@@ -4,7 +4,7 @@ import { restartKeys, valueAt } from './explain.ts';
 import type { Path } from './problem.ts';
 import type { ServerConfig } from './schema.ts';
 import { serverSchema } from './schema-server.ts';
-import { maskPassword, maskPasswords, type Reference } from './secrets.ts';
+import { maskPassword, maskPasswords, SECRET_KEY, type Reference } from './secrets.ts';
 
 /** What a file says, beside what is made of it. */
 export interface ServerOrigin {
@@ -14,8 +14,6 @@ export interface ServerOrigin {
   readonly data: unknown;
 }
 
-/** Keys whose values are secrets as a whole. */
-const SECRET_KEY = /^(?:password|hmac_key)$/;
 const PRIVATE_KEY = /-----BEGIN [A-Z ]*PRIVATE KEY-----/;
 
 /** The configuration as a person would write it, every default included, without its secrets. */

@@ -163,6 +163,12 @@ function explainSyntax(error: YAMLParseError | YAMLWarning, text: string): { off
     const key = starred[0].trim().slice(0, -1);
     return { offset: start + line.indexOf('*'), message: `a key that begins with * must be quoted: "${key}":` };
   }
+  if (/^\s*\*:/.test(line)) {
+    const message = 'a key that begins with * must be quoted, such as "*@example.com":';
+    return { offset: start + line.indexOf('*'), message };
+  }
+  if (/^\s*[\w-]+\s*=/.test(line)) return { offset, message: 'write "key: value", with a colon' };
+  if (/^Unexpected , in flow/.test(error.message)) return { offset, message: 'there is a comma too many' };
   if (/\[[0-9a-fA-F:.]*:[0-9a-fA-F:.]*\]:\d/.test(line)) {
     return { offset, message: 'an address that begins with [ must be quoted: "[::]:80"' };
   }
@@ -172,6 +178,13 @@ function explainSyntax(error: YAMLParseError | YAMLWarning, text: string): { off
   const [, close] = error.code === 'BAD_INDENT' ? (/ end with a ([\]}])/.exec(error.message) ?? []) : [];
   if (close !== undefined) {
     const opened = close === '}' ? '{' : '[';
+    const inside = text.slice(text.lastIndexOf(opened, offset - 1), offset);
+    if (/[ \t]#\S/.test(inside)) {
+      return {
+        offset: offset - inside.length + inside.search(/#\S/),
+        message: 'what follows # is a comment: put the value in quotes',
+      };
+    }
     return {
       offset,
       message: `the ${opened} above is not closed: a ${close} is missing, or this line must be indented`,

@@ -60,7 +60,7 @@ export function formatMailbox({ name, address }: Mailbox): string {
 
 /** A host or domain name with at least two labels as lower-case A-labels without a trailing dot, or undefined. */
 export function parseDomain(text: string): string | undefined {
-  if (text.length === 0 || text.length > 253 || /[\s%@:/?#[\]\\]/.test(text)) return undefined;
+  if (text.length === 0 || text.length > 253 || /[\s%@:/?#[\]\\“”„‘’‚«»]/.test(text)) return undefined;
   const domain = /^[\x21-\x7e]+$/.test(text) ? text.toLowerCase() : domainToASCII(text);
   const labels = domain.split('.');
   if (domain.length > 253 || labels.length < 2 || /^\d+$/.test(labels.at(-1) ?? '')) return undefined;

@@ -3,7 +3,7 @@
  * reading serves all who show it: a renewed one is taken over, one that cannot be used is reported, and the last good one
  * goes on. `domains/certificates.ts` keeps those that the daemon obtains itself.
  */
-import { X509Certificate } from 'node:crypto';
+import { createPrivateKey, X509Certificate } from 'node:crypto';
 import { readFile } from 'node:fs/promises';
 import { createSecureContext, type SecureContext } from 'node:tls';
 import { UserError, errorFields, messageOf } from './errors.ts';
@@ -78,10 +78,41 @@ export async function readCertificate(files: Certificate): Promise<Certificate> 
   };
   try {
     createSecureContext(certificate);
+    if (!CERTIFICATE.test(certificate.cert)) throw new Error('there is no certificate');
   } catch (error) {
-    throw new UserError(`tls.files: this certificate and key cannot be used: ${messageOf(error)}`, { cause: error });
+    throw new UserError(`tls.files: ${whyUnusable(certificate) ?? `they cannot be used: ${messageOf(error)}`}`, {
+      cause: error,
+    });
   }
   return certificate;
+}
+
+const CERTIFICATE = /^-----BEGIN (?:X509 |TRUSTED )?CERTIFICATE-----/m;
+const PRIVATE_KEY = /^-----BEGIN (?:[A-Z0-9]+ )?PRIVATE KEY-----/m;
+const ENCRYPTED = /^-----BEGIN ENCRYPTED PRIVATE KEY-----|^Proc-Type: 4,ENCRYPTED/m;
+
+/** In words, where it is one of the usual mistakes. */
+function whyUnusable({ cert, key }: Certificate): string | undefined {
+  if (PRIVATE_KEY.test(cert) && CERTIFICATE.test(key) && !CERTIFICATE.test(cert)) return 'cert and key are swapped';
+  if (!CERTIFICATE.test(cert)) return 'cert has no certificate in it (-----BEGIN CERTIFICATE-----)';
+  if (ENCRYPTED.test(key)) return 'the key is encrypted; remove its passphrase: openssl pkey -in KEY -out NEW';
+  if (!PRIVATE_KEY.test(key)) return 'key has no private key in it (-----BEGIN PRIVATE KEY-----)';
+  try {
+    const isPair = new X509Certificate(cert).checkPrivateKey(createPrivateKey(key));
+    return isPair ? undefined : 'the key belongs to another certificate than the first one in cert';
+  } catch {
+    return undefined;
+  }
+}
+
+/** Why clients that check the certificate would refuse it; it is used all the same. */
+export function certificateProblem({ cert }: Certificate, hostname: string, now: number): string | undefined {
+  const certificate = new X509Certificate(cert);
+  const { validTo, validToDate } = certificate;
+  if (validToDate.getTime() < now) return `the certificate expired on ${validTo}`;
+  return certificate.checkHost(hostname) === undefined
+    ? `the certificate is not for ${hostname}, but for ${certificate.subjectAltName?.replaceAll('DNS:', '') ?? certificate.subject}`
+    : undefined;
 }
 
 /** Whether it is the certificate or key itself, and not the name of its file. */

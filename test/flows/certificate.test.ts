@@ -29,9 +29,9 @@ describe('reading', () => {
   test('what cannot be used says which file, and why', async () => {
     const files = await filesOf(one);
     await expect(readCertificate({ ...files, key: '/nowhere.pem' })).rejects.toThrow('tls.files.key: cannot read');
-    await expect(readCertificate({ cert: one.cert, key: two.key })).rejects.toThrow('cannot be used');
+    await expect(readCertificate({ cert: one.cert, key: two.key })).rejects.toThrow('another certificate');
     await writeFile(files.cert, 'no certificate');
-    await expect(readCertificate(files)).rejects.toThrow('cannot be used');
+    await expect(readCertificate(files)).rejects.toThrow('no certificate in it');
   });
 });
 
