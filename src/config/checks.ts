@@ -121,7 +121,12 @@ function recipientErrors(path: Path, count: number, most: number): Finding[] {
 export function checkServer(config: ServerConfig): Finding[] {
   const { server, tls, limits } = config;
   const warnings: Finding[] = [];
-  if (tls.mode === 'acme' && PRIVATE_NAME.test(server.hostname) && tls.acme.directory === LETS_ENCRYPT) {
+  if (
+    tls.mode === 'acme' &&
+    PRIVATE_NAME.test(server.hostname) &&
+    !EXAMPLE_NAME.test(server.hostname) &&
+    tls.acme.directory === LETS_ENCRYPT
+  ) {
     const message = `Let's Encrypt gives no certificate for ${server.hostname}; set tls.acme.directory to your own authority, or tls.mode to files`;
     warnings.push({ path: ['tls', 'mode'], message });
   }
@@ -145,6 +150,9 @@ export function checkServer(config: ServerConfig): Finding[] {
   }
   return warnings;
 }
+
+/** What documentation has in the place of a public name (RFC 2606). */
+const EXAMPLE_NAME = /(^|\.)example(\.(com|net|org))?$/;
 
 /** What nobody on the Internet can send to, or comes from. */
 const PRIVATE_RANGES: ReadonlySet<string> = new Set(['private', 'linkLocal', 'uniqueLocal', 'carrierGradeNat']);

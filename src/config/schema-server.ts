@@ -26,6 +26,10 @@ const server = z.strictObject({
       .default(null)
       .describe('Public URL of this server. null: the hostname, with https:// if port 443 uses TLS.'),
     trusted_proxies: listOf(is.network, 'Proxies whose X-Forwarded-For header is trusted, read from the right.'),
+    proxy_protocol: listOf(
+      is.network,
+      'Proxies that pass connections on as they are. Theirs must begin with a PROXY protocol header (version 1) that names the client.',
+    ),
     cors_origins: listOf(
       is.origin,
       'Origins whose pages may call the API from a browser, such as https://admin.example.com.',

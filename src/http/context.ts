@@ -89,11 +89,12 @@ export function header(request: IncomingMessage, name: string): string | undefin
 export const LOCAL = 'local';
 
 /**
- * The client's IP address; an IPv4-mapped one as IPv4. `X-Forwarded-For` is read from the right, past trusted proxies alone:
- * everything left of the first other address is the client's own claim.
+ * The client's IP address; an IPv4-mapped one as IPv4. `peer` is who connected, or the client that a proxy named by the PROXY
+ * protocol. `X-Forwarded-For` is read from the right, past trusted proxies alone: everything left of the first other address is
+ * the client's own claim.
  */
-export function clientAddress(request: IncomingMessage, trusted: readonly string[]): string {
-  let address = plainAddress(request.socket.remoteAddress ?? '');
+export function clientAddress(request: IncomingMessage, peer: string, trusted: readonly string[]): string {
+  let address = plainAddress(peer);
   if (trusted.length === 0 || !addressInRanges(address, trusted)) return address;
   const header = request.headers['x-forwarded-for'];
   const hops = (Array.isArray(header) ? header.join(',') : (header ?? '')).split(',');

@@ -51,6 +51,7 @@ import {
   type FormRequestParts,
 } from './forms/request.ts';
 import type { Metrics } from './metrics.ts';
+import { createProxiedClients, type ProxiedClients } from './proxy-protocol.ts';
 import { mountRoutes, refused, type TableParts } from './routes.ts';
 import { answerTlsChallenges } from './tls-challenge.ts';
 
@@ -101,6 +102,11 @@ export function createHttpServer(options: HttpServerOptions): HttpServer {
   const deadlines = { ...DEADLINES, ...options.deadlines };
   const local = new WeakSet<IncomingMessage>();
   const connections = new Connections(MAX_CONNECTIONS);
+  const proxied = createProxiedClients({
+    clock,
+    headerMs: deadlines.headers,
+    isProxy: (peer) => addressInRanges(peer, snapshot().server.server.http.proxy_protocol),
+  });
   const servers: Server[] = [];
   let inProgress = 0;
   let closing = false;
@@ -151,8 +157,9 @@ export function createHttpServer(options: HttpServerOptions): HttpServer {
     const current = snapshot();
     const isLocal = local.has(request);
     const { trusted_proxies: trusted } = current.server.server.http;
-    if (!isLocal && request.headers['x-forwarded-for'] !== undefined) noteForwarded(request, trusted);
-    const ip = isLocal ? LOCAL : clientAddress(request, trusted);
+    const peer = proxied.addressOf(request.socket);
+    if (!isLocal && request.headers['x-forwarded-for'] !== undefined) noteForwarded(peer, trusted);
+    const ip = isLocal ? LOCAL : clientAddress(request, peer, trusted);
     const limit = await takeAddress(options, ip);
     return {
       request,
@@ -169,9 +176,8 @@ export function createHttpServer(options: HttpServerOptions): HttpServer {
     };
   }
 
-  function noteForwarded({ socket }: IncomingMessage, trusted: readonly string[]): void {
-    const peer = plainAddress(socket.remoteAddress ?? '');
-    if (!addressInRanges(peer, trusted)) options.forwarded.note(peer);
+  function noteForwarded(peer: string, trusted: readonly string[]): void {
+    if (!addressInRanges(peer, trusted)) options.forwarded.note(plainAddress(peer));
   }
 
   function open(listen: RequestListener, keeper?: CertificateKeeper): Server {
@@ -190,7 +196,8 @@ export function createHttpServer(options: HttpServerOptions): HttpServer {
     // The body is sent for when somebody wants to read it.
     server.on('checkContinue', listen);
     server.on('checkExpectation', listen);
-    answerBrokenRequests(server, options);
+    answerBrokenRequests(server, options, proxied);
+    proxied.attach(server);
     servers.push(server);
     return server;
   }
@@ -340,7 +347,7 @@ async function takeAddress({ limits, snapshot }: HttpServerOptions, address: str
 }
 
 /** Answers requests that Node's parser rejects, or that never end, in the shape of all errors. */
-function answerBrokenRequests(server: Server, options: HttpServerOptions): void {
+function answerBrokenRequests(server: Server, options: HttpServerOptions, proxied: ProxiedClients): void {
   const { clock, log } = options;
   const responses = new WeakMap<object, ServerResponse>();
   server.on('request', (_, response) => {
@@ -354,9 +361,9 @@ function answerBrokenRequests(server: Server, options: HttpServerOptions): void 
   });
 
   async function answer(refusal: Refusal, socket: Duplex): Promise<void> {
-    const address = socket instanceof Socket ? socket.remoteAddress : undefined;
+    const address = socket instanceof Socket ? plainAddress(proxied.addressOf(socket)) : '';
     try {
-      const limit = await takeAddress(options, address ?? LOCAL);
+      const limit = await takeAddress(options, address === '' ? LOCAL : address);
       socket.end(rawAnswer(refusal, limit, newId('req', clock.now())));
     } catch (error) {
       log.error('http.failed', errorFields(error));

@@ -143,6 +143,21 @@ async function haproxy({ folder, plain, secure, backend }: Place, mail?: Mail): 
   return { command: ['/usr/sbin/haproxy', '-db', '-f', config] };
 }
 
+/** HAProxy that passes TLS on. */
+async function haproxyTcp({ folder, plain, secure, backend }: Place, tls: number): Promise<Front> {
+  needPackage('/usr/sbin/haproxy', 'haproxy');
+  const text = adapted(file('haproxy-tcp.cfg'), [
+    ['bind :80\n', `bind 127.0.0.1:${plain}\n`],
+    ['bind :443\n', `bind 127.0.0.1:${secure}\n`],
+    ['bind :25\n', `bind 127.0.0.1:${await freePort()}\n`],
+    ['127.0.0.1:8080', `127.0.0.1:${backend}`],
+    ['127.0.0.1:8443', `127.0.0.1:${tls}`],
+  ]);
+  const config = join(folder, 'haproxy-tcp.cfg');
+  await writeFile(config, text);
+  return { command: ['/usr/sbin/haproxy', '-db', '-f', config] };
+}
+
 async function run({ command: [command = '', ...args], env }: Front, port: number): Promise<void> {
   const child = await startChild(command, args, env === undefined ? {} : { env });
   onTestFinished(() => child.stop());
@@ -229,6 +244,34 @@ describe.each([
   });
 });
 
+test('HAProxy that passes connections on: TLS is Postern’s, and the visitor’s address is right', async () => {
+  const [back, tls] = [await freePort(), await freePort()];
+  const place = await placeFor(back);
+  const { server } = parse(file('server-tcp.yml')) as { server: { http: object } };
+  const listen = [`127.0.0.1:${back}`, `https://127.0.0.1:${tls}`];
+  const world = await startTestWorld({
+    projects: { 'site.yml': SITE },
+    server: {
+      server: { http: { ...server.http, listen } },
+      tls: { mode: 'files', files: { cert: place.cert, key: place.key } },
+    },
+  });
+  await run(await haproxyTcp(place, tls), place.secure);
+  const body = new FormData();
+  body.set('email', 'ana@inbox.test');
+  body.set('message', 'Through HAProxy');
+  const claimed = { Accept: 'application/json', 'X-Forwarded-For': '198.51.100.1' };
+  expect(await send(place.secure, '/example.test/contact', body, claimed)).toMatchObject({ status: 200 });
+  const { body: listed } = await ask({
+    socketPath: world.daemon.addresses?.socket,
+    path: '/forms/example.test/contact/submissions',
+  });
+  const { submissions } = z.object({ submissions: z.array(z.object({ ip: z.string() })) }).parse(listed);
+  expect(submissions.map(({ ip }) => ip)).toEqual([VISITOR]);
+  const proof = await sendPlain(place.plain, '/.well-known/acme-challenge/unknown');
+  expect(proof).toMatchObject({ status: 404, location: undefined });
+});
+
 test('HAProxy: mail comes with the address of its client', async () => {
   const [frontPort, back] = [await freePort(), await freePort()];
   const { port, world } = await startBehind('server-mail.yml', back);
@@ -259,7 +302,7 @@ function dialogue(port: number, lines: readonly string[]): Promise<string> {
 }
 
 test('the files are valid', async () => {
-  for (const name of ['server.yml', 'server-mail.yml', 'cloudflare.yml']) {
+  for (const name of ['server.yml', 'server-mail.yml', 'server-tcp.yml', 'cloudflare.yml']) {
     const parsed = parseServer(file(name), name, NO_SECRETS);
     expect(parsed, name).toHaveProperty('ok');
     expect(parsed.warnings, name).toEqual([]);
@@ -269,4 +312,5 @@ test('the files are valid', async () => {
   const place = await placeFor(1);
   const { command } = await haproxy(place);
   execFileSync('/usr/sbin/haproxy', ['-c', '-f', command.at(-1) ?? ''], { stdio: 'ignore' });
+  execFileSync('/usr/sbin/haproxy', ['-c', '-f', join(PROXIES, 'haproxy-tcp.cfg')], { stdio: 'ignore' });
 });
