@@ -6,7 +6,7 @@
  * others speaks something else. Redirects are not followed; time and size are bounded.
  */
 import { isIP, type LookupFunction } from 'node:net';
-import { messageOf } from '../lib/errors.ts';
+import { codeOf, messageOf } from '../lib/errors.ts';
 import { isHostAddress, isPublicAddress } from './networks.ts';
 import type { Resolver } from './resolver.ts';
 import type { FetchedPolicy } from './mta-sts.ts';
@@ -51,7 +51,12 @@ export type HttpReply =
     }
   /** Nothing was sent, nor will it ever be to this address. */
   | { readonly kind: 'refused'; readonly reason: string }
-  | { readonly kind: 'failed'; readonly reason: string };
+  | {
+      readonly kind: 'failed';
+      readonly reason: string;
+      /** Because of its certificate. */
+      readonly isUntrusted?: true;
+    };
 
 export interface HttpDoor {
   /** Never rejects. */
@@ -146,7 +151,9 @@ export function createHttpDoor(options: HttpDoorOptions): HttpDoor {
       try {
         return await send(way, request, signal);
       } catch (error) {
-        return { kind: 'failed', reason: time.aborted ? `no answer within ${wholeMs / 1000} s` : reasonOf(error) };
+        if (time.aborted) return { kind: 'failed', reason: `no answer within ${wholeMs / 1000} s` };
+        const isUntrusted = DISTRUST.test(codeOf(error) ?? '');
+        return { kind: 'failed', reason: reasonOf(error), ...(isUntrusted ? { isUntrusted } : {}) };
       }
     },
     async objection(url) {
@@ -155,6 +162,10 @@ export function createHttpDoor(options: HttpDoorOptions): HttpDoor {
     },
   };
 }
+
+/** Codes of Node for a certificate that is not believed. */
+const DISTRUST =
+  /^(?:CERT_|DEPTH_ZERO_|SELF_SIGNED_|UNABLE_TO_|ERR_TLS_CERT_|HOSTNAME_MISMATCH|INVALID_CA|INVALID_PURPOSE|PATH_LENGTH_)/;
 
 /** The target, or what is wrong with it, to be read after its name. */
 function parseTarget(text: string): URL | string {

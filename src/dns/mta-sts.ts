@@ -13,7 +13,12 @@ import { placeOf } from './networks.ts';
 /** A policy as it was fetched; `failed` where nothing can be said of it now. */
 export type FetchedPolicy =
   | { readonly kind: 'answered'; readonly status: number; readonly type?: string; readonly text: string }
-  | { readonly kind: 'failed'; readonly reason: string };
+  | {
+      readonly kind: 'failed';
+      readonly reason: string;
+      /** Because of the certificate of the server that has it. */
+      readonly isUntrusted?: true;
+    };
 
 export interface PolicyWorld {
   readonly hostname: string;

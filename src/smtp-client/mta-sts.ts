@@ -32,7 +32,7 @@ export interface MtaStsOptions {
 
 export interface PolicyFailure {
   readonly domain: string;
-  readonly result: 'sts-policy-fetch-error' | 'sts-policy-invalid';
+  readonly result: 'sts-policy-fetch-error' | 'sts-policy-invalid' | 'sts-webpki-invalid';
   readonly reason: string;
 }
 
@@ -114,8 +114,7 @@ export class MtaSts {
     const fetched = await fetchPolicy(policyUrl(domain));
     const policy = await readPolicy(fetched);
     if (typeof policy === 'string') {
-      const isThere = fetched.kind === 'answered' && fetched.status === 200;
-      onFailure?.({ domain, result: isThere ? 'sts-policy-invalid' : 'sts-policy-fetch-error', reason: policy });
+      onFailure?.({ domain, result: resultOf(fetched), reason: policy });
       this.#failed.set(domain, { id, until: clock.monotonic() + RETRY_MS });
       log.info('mta_sts.not_fetched', { domain, id, reason: policy });
       return undefined;
@@ -135,4 +134,10 @@ export class MtaSts {
     await store.write([saveMtaStsPolicy(row)]);
     return row;
   }
+}
+
+/** Why there is no policy, in the words of RFC 8460 §4.3.2.2. */
+function resultOf(fetched: FetchedPolicy): PolicyFailure['result'] {
+  if (fetched.kind === 'answered') return fetched.status === 200 ? 'sts-policy-invalid' : 'sts-policy-fetch-error';
+  return fetched.isUntrusted === true ? 'sts-webpki-invalid' : 'sts-policy-fetch-error';
 }
