@@ -12,7 +12,7 @@ import { ReadableStream, DecompressionStream } from 'node:stream/web';
 import { constants, createGzip } from 'node:zlib';
 import { createTarDecoder, createTarPacker, type TarHeader } from 'modern-tar';
 import { z } from 'zod';
-import { messageOf } from '../lib/errors.ts';
+import { fileFault, messageOf } from '../lib/errors.ts';
 import { CommandFailed, UsageError } from './client.ts';
 import type { Terminal } from './terminal.ts';
 
@@ -175,7 +175,7 @@ function notBackup(file: string): never {
 /** The first bytes of the file, as many as tell what it is. */
 async function startOf(file: string): Promise<Buffer> {
   const handle = await open(file).catch((error: unknown) => {
-    throw new CommandFailed(`Cannot read ${file}: ${messageOf(error)}`, { cause: error });
+    throw new CommandFailed(`Cannot read ${file}: ${fileFault(error)}`, { cause: error });
   });
   try {
     const start = Buffer.alloc(AGE.length);
@@ -243,7 +243,7 @@ export async function readPassphrase(
 ): Promise<string | undefined> {
   if (file === undefined) return undefined;
   const text = await readFile(resolve(folder, file), 'utf8').catch((error: unknown) => {
-    throw new CommandFailed(`Cannot read the passphrase: ${messageOf(error)}`, { cause: error });
+    throw new CommandFailed(`Cannot read ${file}: ${fileFault(error)}`, { cause: error });
   });
   const [line = ''] = text.split(/\r?\n/);
   if (line === '') throw new UsageError(`${file} must have the passphrase on its first line`);

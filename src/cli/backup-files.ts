@@ -7,7 +7,7 @@ import { createHash } from 'node:crypto';
 import { glob, readFile, stat } from 'node:fs/promises';
 import { dirname, join, normalize, relative, sep } from 'node:path';
 import { readYaml } from '../config/yaml.ts';
-import { codeOf, messageOf } from '../lib/errors.ts';
+import { codeOf, fileFault } from '../lib/errors.ts';
 import { CONFIG, contentFrom, ELSEWHERE, SERVER_FILE, type Entry } from './archive.ts';
 import { CommandFailed } from './client.ts';
 
@@ -52,7 +52,7 @@ async function read(path: string): Promise<Buffer | undefined> {
     return (await stat(path)).isFile() ? await readFile(path) : undefined;
   } catch (error) {
     if (codeOf(error) === 'ENOENT' || codeOf(error) === 'ENOTDIR') return undefined;
-    const words = `Cannot read ${path}, which belongs into the backup: ${messageOf(error)}. Run the command as root.`;
+    const words = `Cannot read ${path}, which belongs into the backup: ${fileFault(error)}. Run the command as root.`;
     throw new CommandFailed(words, { cause: error });
   }
 }

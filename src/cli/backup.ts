@@ -5,7 +5,7 @@ import { basename, dirname, join, resolve } from 'node:path';
 import { addAbortSignal } from 'node:stream';
 import { backups } from '../contract/server.ts';
 import { systemClock } from '../lib/clock.ts';
-import { codeOf, messageOf } from '../lib/errors.ts';
+import { codeOf, fileFault, messageOf } from '../lib/errors.ts';
 import { DATABASE, readArchive, readPassphrase, writeArchive, type Entry, type NewArchive } from './archive.ts';
 import { configurationFiles } from './backup-files.ts';
 import { PASSPHRASE_OPTION, type CliCommand } from './command.ts';
@@ -78,7 +78,7 @@ async function backup(api: Api, output: string, { force, passphraseFile }: Backu
 async function create(temporary: string, file: string, force: boolean): Promise<FileHandle> {
   if (!force && (await exists(file))) throw alreadyExists(file);
   return open(temporary, 'wx', 0o600).catch((error: unknown) => {
-    throw new CommandFailed(`Cannot write ${file}: ${messageOf(error)}`, { cause: error });
+    throw new CommandFailed(`Cannot write ${file}: ${fileFault(error)}`, { cause: error });
   });
 }
 
@@ -107,8 +107,8 @@ async function makeCopy({ client, terminal }: Api, signal: AbortSignal): Promise
   const begun = await client.call({ route: backups.begin }).catch((error: unknown) => {
     if (!(error instanceof DaemonUnreachable)) throw error;
     const alternative =
-      'If the daemon is stopped, copy the database file (database.url) together with its -wal file, and /etc/postern.';
-    throw new DaemonUnreachable(`${error.message}. ${alternative}`, { cause: error });
+      'If it cannot start, a copy of the database file (database.url) together with its -wal file, and of /etc/postern, is a backup as well.';
+    throw new DaemonUnreachable(`${error.message}\n${alternative}`, { cause: error });
   });
   const createdAt = new Date(systemClock.now()).toISOString();
   const files = await configurationFiles(begun.server_file).catch(async (error: unknown) => {
@@ -191,6 +191,6 @@ async function moveInto(temporary: string, file: string, force: boolean): Promis
     }
   } catch (error) {
     if (codeOf(error) === 'EEXIST') throw alreadyExists(file);
-    throw new CommandFailed(`Cannot write ${file}: ${messageOf(error)}`, { cause: error });
+    throw new CommandFailed(`Cannot write ${file}: ${fileFault(error)}`, { cause: error });
   }
 }

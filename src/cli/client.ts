@@ -246,9 +246,9 @@ function connectionProblem(address: Address, error: unknown): string {
   const socket = address.startsWith('unix:') ? address.slice('unix:'.length) : undefined;
   switch (codeOf(error)) {
     case 'ENOENT':
-      return `Cannot connect to the daemon: no socket at ${socket ?? address} (server.admin_socket). Is the daemon running?`;
+      return `Cannot connect to the daemon: no socket at ${socket ?? address} (server.admin_socket). Is the daemon running? Find out with: postern doctor`;
     case 'ECONNREFUSED':
-      return `Cannot connect to the daemon: connection refused at ${socket ?? address}${socket === undefined ? '' : ' (server.admin_socket)'}. Is the daemon running?`;
+      return `Cannot connect to the daemon: connection refused at ${socket ?? address}${socket === undefined ? '' : ' (server.admin_socket)'}. Is the daemon running?${socket === undefined ? '' : ' Find out with: postern doctor'}`;
     case 'EACCES':
     case 'EPERM':
       return `Permission denied: only root and the group of the service can use ${socket ?? address}`;

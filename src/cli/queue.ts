@@ -129,7 +129,7 @@ export function addCommands(program: CliCommand, { answerOffline }: { readonly a
     .argument('<id>', 'ID of a request (X-Request-Id), submission, message, delivery, event or received message')
     .description('Trace a request or message from its arrival to the last SMTP reply')
     .example('trace req_01k9xvcz2m4d7e8f9g0h1j2k3m', 'Trace a request')
-    .operator(showing(mailLog.trace, writeTrace));
+    .operator(showing(mailLog.trace, writeTrace), answerOffline);
 }
 
 function filtered(command: CliCommand, states: readonly string[]): CliCommand {

@@ -11,7 +11,7 @@ import { pipeline } from 'node:stream/promises';
 import { findServerFile, STATE_FOLDER } from '../config/files.ts';
 import { knownDatabaseUrl, readableServer } from '../config/parse.ts';
 import { machineSecrets } from '../config/secrets.ts';
-import { codeOf, messageOf, PassingError, UserError } from '../lib/errors.ts';
+import { PassingError, UserError, codeOf, fileFault, messageOf } from '../lib/errors.ts';
 import { systemClock } from '../lib/clock.ts';
 import type { Restore } from '../store/restore.ts';
 import {
@@ -233,7 +233,7 @@ async function openDatabase(
 async function textHere(file: string): Promise<string | undefined> {
   return readFile(file, 'utf8').catch((error: unknown) => {
     if (codeOf(error) === 'ENOENT') return undefined;
-    throw new CommandFailed(`Cannot read ${file}: ${messageOf(error)}`, { cause: error });
+    throw new CommandFailed(`Cannot read ${file}: ${fileFault(error)}`, { cause: error });
   });
 }
 
@@ -262,7 +262,7 @@ async function compare({ path, bytes }: Placed): Promise<'none' | 'same' | 'othe
     return (await readFile(path)).equals(bytes) ? 'same' : 'other';
   } catch (error) {
     if (codeOf(error) === 'ENOENT') return 'none';
-    throw new CommandFailed(`Cannot read ${path}: ${messageOf(error)}`, { cause: error });
+    throw new CommandFailed(`Cannot read ${path}: ${fileFault(error)}`, { cause: error });
   }
 }
 

@@ -17,7 +17,7 @@ import { formatProblem } from '../config/problem.ts';
 import { machineSecrets, maskPasswords, type SecretSource } from '../config/secrets.ts';
 import { buildSnapshot } from '../config/snapshot.ts';
 import type { OfflineAnswer, OfflineRequest } from '../contract/offline.ts';
-import { queue } from '../contract/queue.ts';
+import { mailLog, queue } from '../contract/queue.ts';
 import type { Route as ContractRoute } from '../contract/route.ts';
 import { configCheck, doctor } from '../contract/server.ts';
 import { createResolver } from '../dns/resolver.ts';
@@ -25,7 +25,8 @@ import { createDoctor, type Doctor } from '../doctor/doctor.ts';
 import { serviceState } from '../doctor/service.ts';
 import { stateOf } from '../domains/certificates.ts';
 import { statusOf, wordsOf, type Refusal } from '../http/answer.ts';
-import { queueReads } from '../http/api/queue.ts';
+import { trace } from '../explain/trace.ts';
+import { queueReads, tracing } from '../http/api/queue.ts';
 import { invalid, json, writerOf, type CallOf, type DataOf, type Done } from '../http/api/route.ts';
 import { systemClock } from '../lib/clock.ts';
 import { allCertificates, type CertificateStatus } from '../store/certificates.ts';
@@ -58,6 +59,7 @@ export async function answerOffline(file: string, request: OfflineRequest, env: 
   const served = [
     serve(queue.list, async (call) => (await reads()).list(call), source),
     serve(queue.show, async (call) => (await reads()).show(call), source),
+    serve(mailLog.trace, async (call) => tracing(async (id) => trace(await open(), id))(call), source),
     serve(doctor.check, async ({ query: { dnsbl, port25 } }) => {
       const store = await open().catch(unreadable);
       const examine = await openDoctor({ file, readable, reading, store, path: env['PATH'] });

@@ -18,6 +18,11 @@ export function messageOf(error: unknown): string {
   return error instanceof Error ? error.message : String(error);
 }
 
+/** The words of an error of the file system whose file is named already: `no such file or directory`. */
+export function fileFault(error: unknown): string {
+  return messageOf(error).replace(/^E[A-Z0-9]+: (.+?), \w+(?: '.*)?$/s, '$1');
+}
+
 /** The `code` of a Node, SQLite or DNS error, else undefined. */
 export function codeOf(error: unknown): string | undefined {
   if (typeof error !== 'object' || error === null || !('code' in error)) return undefined;

@@ -58,6 +58,12 @@ describe('without a daemon', () => {
     });
     const show = await say(['queue', 'show', message, ...args]);
     expect(show).toEqual({ code: 0, out: expect.stringContaining('a@one.example  queued'), err: warning });
+    const traced = await say(['trace', message, ...args]);
+    expect(traced).toEqual({ code: 0, out: expect.stringContaining('a@one.example'), err: warning });
+    expect(await say(['trace', 'req_none', ...args])).toMatchObject({
+      code: 1,
+      err: expect.stringContaining('Nothing is kept of req_none.'),
+    });
     const json = await say(['queue', 'list', '--json', '--state', 'queued', ...args]);
     expect(JSON.parse(json.out)).toMatchObject({ count: 1, deliveries: [{ recipient: 'a@one.example' }] });
     expect(await say(['queue', 'list', '--domain', 'two.example', ...args])).toMatchObject({

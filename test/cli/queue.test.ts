@@ -136,7 +136,7 @@ test('without a daemon the exit code is 3, with a question that helps', async ()
   expect(missing).toEqual({
     code: 3,
     out: '',
-    err: 'Cannot connect to the daemon: no socket at /nowhere/admin.sock (server.admin_socket). Is the daemon running?\n',
+    err: 'Cannot connect to the daemon: no socket at /nowhere/admin.sock (server.admin_socket). Is the daemon running? Find out with: postern doctor\n',
   });
   await http.close();
   expect((await say(http.socket, ['queue', 'list'])).code).toBe(3);

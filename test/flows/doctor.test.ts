@@ -262,5 +262,5 @@ test('a domain that broke, a destination that is held and a file that is no conf
 test('of a daemon elsewhere it only says that there is none', async () => {
   const { code, err } = await runOperator('/nowhere/admin.sock', ['doctor']);
   expect(code).toBe(3);
-  expect(err).toMatch(/^Cannot connect to the daemon: .*Is the daemon running\?\n$/);
+  expect(err).toMatch(/^Cannot connect to the daemon: .*Is the daemon running\? Find out with: postern doctor\n$/);
 });

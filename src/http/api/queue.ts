@@ -131,13 +131,7 @@ export function queueRoutes({ store, clock, wake, trace, explain, waiting }: Ser
       const inbound = page.map((row) => ({ ...row, at: row.created_at }));
       return json({ inbound, count: await countInboundLog(store, filter), next_cursor });
     },
-    async trace({ params: { id } }) {
-      const traced = await trace(id);
-      if (traced !== undefined) return json(traced);
-      return refuse('NOT_FOUND', {
-        message: `Nothing is kept of ${id.slice(0, 200)}. A request that was refused, or caused nothing, is only in the log; what is older than the retention of events is gone.`,
-      });
-    },
+    trace: tracing(trace),
     async explain({ query: { what } }) {
       const explained = await explain(what.trim());
       if (explained !== undefined) return json(explained);
@@ -148,6 +142,17 @@ export function queueRoutes({ store, clock, wake, trace, explain, waiting }: Ser
   });
 
   return [...queue, ...mailLog];
+}
+
+/** `GET /admin/trace/{id}`, which needs no daemon. */
+export function tracing(trace: Services['trace']) {
+  return async ({ params: { id } }: Pick<CallOf<typeof contract.mailLog.trace>, 'params'>) => {
+    const traced = await trace(id);
+    if (traced !== undefined) return json(traced);
+    return refuse('NOT_FOUND', {
+      message: `Nothing is kept of ${id.slice(0, 200)}. A request that was refused, or caused nothing, is only in the log; what is older than the retention of events is gone.`,
+    });
+  };
 }
 
 type Reading<Name extends keyof typeof contract.queue> = (
