@@ -22,11 +22,16 @@ const { values: options } = parseArgs({
     out: { type: 'string', default: join(ROOT, 'dist') },
     /** Only the installed files, into this new folder. */
     tree: { type: 'string' },
+    /** Who answers for the Debian package: `Name <address>`. */
+    maintainer: { type: 'string', default: 'Nobody <nobody@localhost>' },
     /** Compresses little: for tests. */
     quick: { type: 'boolean', default: false },
   },
 });
 
+if (!/^[^<>\n]+ <[^<>@\s]+@[^<>@\s]+>$/.test(options.maintainer)) {
+  throw new Error(`--maintainer must be 'Name <address>', and is '${options.maintainer}'`);
+}
 process.umask(0o022);
 const time = commitTime();
 if (options.tree !== undefined) {
@@ -44,7 +49,7 @@ async function buildRelease(out: string): Promise<void> {
     for (const arch of architectures()) {
       const tree = await buildTree({ folder: join(work, arch), arch, time });
       for (const build of [buildTarball, buildDeb]) {
-        console.log(build(tree, { out, time, quick: options.quick, work: join(work, `${arch}-work`) }));
+        console.log(build(tree, { ...options, out, time, work: join(work, `${arch}-work`) }));
       }
     }
     writeFileSync(join(out, `postern-${version()}.cdx.json`), billOfMaterials(join(work, 'postern')));

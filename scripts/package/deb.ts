@@ -48,7 +48,7 @@ const MOVED = {
 const DROPPED = ['LICENSE', 'man', 'systemd', 'completion'];
 
 /** Answers the path of the new file. */
-export function buildDeb(tree: Tree, { out, time, quick, work }: ArchiveOptions): string {
+export function buildDeb(tree: Tree, { out, time, quick, work, maintainer }: ArchiveOptions): string {
   const root = join(work, 'deb');
   const program = join(root, PROGRAM);
   cpSync(tree.folder, program, { recursive: true, preserveTimestamps: true });
@@ -64,7 +64,7 @@ export function buildDeb(tree: Tree, { out, time, quick, work }: ArchiveOptions)
   writeFileSync(unit, forDebian(readFileSync(unit, 'utf8')));
   mkdirSync(join(root, 'usr/bin'));
   symlinkSync(`../lib/postern/bin/postern`, join(root, 'usr/bin/postern'));
-  writeControl(root, tree);
+  writeControl(root, tree, maintainer);
   for (const path of pathsOf(root)) lutimesSync(path, time, time);
   const version = debianVersion(tree.manifest.version);
   const file = join(out, `postern_${version}_${tree.arch}.deb`);
@@ -90,7 +90,7 @@ function debianVersion(version: string): string {
   return version.replace('-', '~');
 }
 
-function writeControl(root: string, { arch, manifest }: Tree): void {
+function writeControl(root: string, { arch, manifest }: Tree, maintainer: string): void {
   const files = pathsOf(root, (entry) => entry.isFile());
   const sums = files.map(
     (file) => `${createHash('md5').update(readFileSync(file)).digest('hex')}  ${relative(root, file)}\n`,
@@ -106,6 +106,7 @@ function writeControl(root: string, { arch, manifest }: Tree): void {
     text
       .replace('@VERSION@', debianVersion(manifest.version))
       .replace('@ARCHITECTURE@', arch)
+      .replace('@MAINTAINER@', () => maintainer)
       .replace('@SIZE@', String(installed)),
   );
   writeFileSync(join(control, 'md5sums'), sums.join(''));

@@ -10,6 +10,8 @@ export interface ArchiveOptions {
   readonly quick: boolean;
   /** For files on the way; may not exist. */
   readonly work: string;
+  /** `Name <address>` */
+  readonly maintainer: string;
 }
 
 /** Answers the path of the new file. */

@@ -18,6 +18,8 @@ const NEXT = '99.0.0-rc.1';
 const THIS_DEB = `postern_${VERSION}_amd64.deb`;
 const NEXT_DEB = 'postern_99.0.0~rc.1_amd64.deb';
 
+const MAINTAINER = 'Ana Example <ana@example.org>';
+
 let work: string;
 /** Of this checkout; of a copy of it, built under other circumstances; of a copy that is the next version. */
 let releases: { readonly first: string; readonly second: string; readonly next: string };
@@ -26,11 +28,11 @@ beforeAll(() => {
   needPackage('/usr/bin/dpkg-deb', 'dpkg');
   work = mkdtempSync(join(tmpdir(), 'postern-test-'));
   releases = { first: join(work, 'first'), second: join(work, 'second'), next: join(work, 'next') };
-  build(ROOT, { out: releases.first });
+  build(ROOT, { out: releases.first, args: ['--maintainer', MAINTAINER] });
   const copy = copyCheckout('another place');
   build(copy, {
     out: releases.second,
-    args: ['--arch', 'amd64'],
+    args: ['--arch', 'amd64', '--maintainer', MAINTAINER],
     umask: '077',
     env: { TZ: 'Asia/Kathmandu', LC_ALL: 'C.UTF-8' },
   });
@@ -108,6 +110,7 @@ describe('the files of a release', () => {
   test('are 160 MB at most when they are installed', () => {
     for (const arch of ['amd64', 'arm64'] as const) {
       const file = join(releases.first, `postern_${VERSION}_${arch}.deb`);
+      expect(execFileSync('dpkg-deb', ['--field', file, 'Maintainer'], { encoding: 'utf8' }).trim()).toBe(MAINTAINER);
       const kibibytes = execFileSync('dpkg-deb', ['--field', file, 'Installed-Size'], { encoding: 'utf8' });
       expect(Number(kibibytes) * 1024, arch).toBeLessThanOrEqual(MAX_BYTES);
     }
