@@ -291,21 +291,21 @@ async function start(
     version: version(),
     delivery: delivery.metrics,
     figures: () => [...daemonFigures({ databaseErrors, problems: snapshot().problems, certificate }), alerts.figure()],
-    tallies: [
+    counters: [
       {
         name: 'postern_smtp_connections_total',
         help: 'Inbound SMTP connections, accepted and rejected by a limit.',
-        tally: counters.connections,
+        counts: counters.connections,
       },
       {
         name: 'postern_smtp_recipients_total',
         help: 'Inbound recipients by reply.',
-        tally: counters.recipients,
+        counts: counters.recipients,
       },
       {
         name: 'postern_auth_failures_total',
         help: 'Rejected API keys, links and codes by reason, in HTTP and SMTP AUTH.',
-        tally: authenticator.failures,
+        counts: authenticator.failures,
       },
     ],
   });

@@ -10,7 +10,6 @@ import type { Clock } from '../lib/clock.ts';
 import { errorFields } from '../lib/errors.ts';
 import { listenOn, parseListenAddress, type ListenAddress } from '../lib/sockets.ts';
 import type { Log } from '../lib/log.ts';
-import { Tally } from '../lib/tally.ts';
 import { readFigures } from '../store/figures.ts';
 import type { Store } from '../store/store.ts';
 import type { Answer } from './answer.ts';
@@ -24,14 +23,15 @@ export interface MetricsParts {
   readonly log: Log;
   readonly version: string;
   /** What other servers count: the name of the metric, what it is about, and its counts by `outcome`. */
-  readonly tallies?: readonly { readonly name: string; readonly help: string; readonly tally: Entries }[];
+  readonly counters?: readonly { readonly name: string; readonly help: string; readonly counts: Counts }[];
   /** What others know as of now. */
   readonly figures?: () => readonly Figure[];
   /** What the delivery thread has counted. */
   readonly delivery?: () => Promise<Reading>;
 }
 
-type Entries = Pick<Tally<string>, 'entries'>;
+/** Since the start, by name. */
+type Counts = Readonly<Record<string, number>>;
 
 /** A metric as of now. */
 export interface Figure {
@@ -42,10 +42,8 @@ export interface Figure {
 
 type Sample = readonly [labels: Readonly<Record<string, string>>, count: number];
 
-const OUTCOMES = ['accepted', 'pending', 'spam', 'repeated', 'rejected', 'failed'] as const;
-
 /** What became of a form post. */
-export type SubmissionOutcome = (typeof OUTCOMES)[number];
+export type SubmissionOutcome = 'accepted' | 'pending' | 'spam' | 'repeated' | 'rejected' | 'failed';
 
 export interface Metrics {
   answer(): Promise<Answer>;
@@ -59,15 +57,21 @@ export interface Metrics {
   close(): Promise<void>;
 }
 
-const CLASSES = ['1xx', '2xx', '3xx', '4xx', '5xx'] as const;
 const REQUEST_BUCKETS = [0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 60];
 
 export function createMetrics(parts: MetricsParts): Metrics {
   const { store, clock, log } = parts;
   const lag = monitorEventLoopDelay({ resolution: 20 });
   lag.enable();
-  const requests = new Tally(CLASSES);
-  const submissions = new Tally(OUTCOMES);
+  const requests: Record<string, number> = { '1xx': 0, '2xx': 0, '3xx': 0, '4xx': 0, '5xx': 0 };
+  const submissions: Record<SubmissionOutcome, number> = {
+    accepted: 0,
+    pending: 0,
+    spam: 0,
+    repeated: 0,
+    rejected: 0,
+    failed: 0,
+  };
   const lasting = new Registry();
   const durations = new Histogram({
     name: 'postern_http_request_duration_seconds',
@@ -131,7 +135,7 @@ export function createMetrics(parts: MetricsParts): Metrics {
         help: '99th percentile of the event loop delay of the main thread since the last scrape.',
         value: lag.percentile(99) / 1e9,
       },
-      ...(parts.tallies ?? []).map(({ tally, ...each }) => ({ ...each, value: labelled('outcome', tally) })),
+      ...(parts.counters ?? []).map(({ counts, ...each }) => ({ ...each, value: labelled('outcome', counts) })),
       ...(parts.figures?.() ?? []),
       ...(await processFigures()),
     ];
@@ -159,11 +163,11 @@ export function createMetrics(parts: MetricsParts): Metrics {
     answer: async () => ({ status: 200, type: 'text/plain; charset=utf-8', body: await text() }),
     counted,
     answered({ status, ms, handler }) {
-      const name = CLASSES[Math.floor(status / 100) - 1];
-      if (name !== undefined) requests.count(name);
+      const name = `${Math.floor(status / 100)}xx`;
+      requests[name] = (requests[name] ?? 0) + 1;
       durations.observe({ handler }, ms / 1000);
     },
-    submitted: (outcome) => submissions.count(outcome),
+    submitted: (outcome) => void submissions[outcome]++,
     async listen(addresses) {
       const bound: ListenAddress[] = [];
       for (const address of addresses) {
@@ -183,8 +187,8 @@ export function createMetrics(parts: MetricsParts): Metrics {
   };
 }
 
-function labelled(label: string, tally: Entries): Sample[] {
-  return tally.entries().map(([value, count]) => [{ [label]: value }, count]);
+function labelled(label: string, counts: Counts): Sample[] {
+  return Object.entries(counts).map(([value, count]) => [{ [label]: value }, count]);
 }
 
 /** Of the process as a whole, by the names that all client libraries of Prometheus use. */

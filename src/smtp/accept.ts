@@ -173,7 +173,8 @@ function createAccept(parts: SmtpPolicyParts): ReceiveParts['accept'] {
   return async (mail, chunks) => {
     const isDiscarded = mail.recipients.every(({ kind }) => kind === 'discard');
     const done = await (isDiscarded ? discard(mail, chunks) : commit(mail, chunks));
-    if (typeof done === 'string') parts.counters?.recipients.count('accepted', mail.recipients.length);
+    if (typeof done === 'string' && parts.counters !== undefined)
+      parts.counters.recipients.accepted += mail.recipients.length;
     return done;
   };
 }

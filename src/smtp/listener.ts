@@ -181,7 +181,7 @@ function createServer(options: ListenerOptions, limits: ConnectionLimits, sessio
       server.options.size = config().limits.message;
       const ip = details.remoteAddress ?? socket.remoteAddress ?? '';
       const entry = limits.enter(ip);
-      counters?.connections.count('refusal' in entry ? 'rejected' : 'accepted');
+      if (counters !== undefined) counters.connections['refusal' in entry ? 'rejected' : 'accepted']++;
       if (!('refusal' in entry))
         return new Session(server, { socket, details }, { parts: session, leave: entry.leave });
       log.warn('inbound.connection_rejected', { ip, reply: entry.refusal });

@@ -9,7 +9,6 @@ import { codeOf, errorFields } from '../lib/errors.ts';
 import type { Garbage } from '../lib/gc.ts';
 import { newId } from '../lib/ids.ts';
 import type { Log } from '../lib/log.ts';
-import { Tally } from '../lib/tally.ts';
 import type { Refusal } from '../mail/auth-results.ts';
 import { cleanText, decodeWords, fieldsOf, valueOf } from '../mail/header.ts';
 import { recordEvent } from '../store/events.ts';
@@ -414,7 +413,7 @@ export function createRecorder(
     const tenant = isInbound ? {} : { tenant: submitter };
     for (const { ip, sender, recipient, reply, reason } of said) {
       log.info(`${name}.${outcomeOf(reply)}`, { ip, ...tenant, sender, recipient, reply, reason });
-      if (isInbound) counters?.recipients.count(outcomeOf(reply));
+      if (isInbound && counters !== undefined) counters.recipients[outcomeOf(reply)]++;
     }
     store
       .write(
@@ -426,16 +425,17 @@ export function createRecorder(
   };
 }
 
+/** Counts since the start. */
 export interface SmtpCounters {
   /** Connections accepted, and rejected by a limit. */
-  readonly connections: Tally<'accepted' | 'rejected'>;
+  readonly connections: Record<'accepted' | 'rejected', number>;
   /** What RCPT or the message was answered, for each recipient. */
-  readonly recipients: Tally<InboundLogRow['outcome']>;
+  readonly recipients: Record<InboundLogRow['outcome'], number>;
 }
 
 export function createSmtpCounters(): SmtpCounters {
   return {
-    connections: new Tally(['accepted', 'rejected']),
-    recipients: new Tally(['accepted', 'rejected', 'deferred']),
+    connections: { accepted: 0, rejected: 0 },
+    recipients: { accepted: 0, rejected: 0, deferred: 0 },
   };
 }

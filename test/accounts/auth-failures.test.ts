@@ -46,7 +46,7 @@ test('each reason is an event of whose key it is, else of the operator, once a m
       key: fenced.id,
     },
   ]);
-  expect(Object.fromEntries(authenticator.failures.entries())).toMatchObject({
+  expect(authenticator.failures).toMatchObject({
     AUTH_INVALID_KEY: 3,
     AUTH_REVOKED_KEY: 1,
     AUTH_IP_NOT_ALLOWED: 1,
