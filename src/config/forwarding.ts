@@ -14,11 +14,6 @@ export function routeOf(forwarding: Forwarding, domain: string, local: string): 
   return key === undefined ? undefined : forwarding[key];
 }
 
-/** Whether mail for the domain is meant to come here. */
-export function takesMail({ forwarding, forms }: DomainConfig): boolean {
-  return Object.keys(forwarding).length > 0 || Object.values(forms).some((form) => form.reply_relay === true);
-}
-
 /** A key of a domain's `forwarding`. */
 interface Step {
   readonly domain: string;

@@ -87,6 +87,11 @@ export function claimKey(tenant: string, name: string): string {
   return `${tenant} ${name}`;
 }
 
+/** Whether mail for the domain is meant to come here. */
+export function takesMail({ forwarding, forms }: DomainConfig): boolean {
+  return Object.keys(forwarding).length > 0 || Object.values(forms).some((form) => form.reply_relay === true);
+}
+
 /** The domain of this name, in whatever case or script it is written. */
 export function findDomain(snapshot: Snapshot, name: string): Domain | undefined {
   return snapshot.domains.get(name) ?? snapshot.domains.get(parseDomain(name) ?? '');

@@ -7,10 +7,9 @@
  */
 import { generateKeyPairSync, X509Certificate } from 'node:crypto';
 import { createSecureContext, type SecureContext } from 'node:tls';
-import { takesMail } from '../config/forwarding.ts';
 import type { ServerConfig } from '../config/schema.ts';
 import { httpPlaces } from '../config/schema-server.ts';
-import type { Snapshot } from '../config/snapshot.ts';
+import { type Snapshot, takesMail } from '../config/snapshot.ts';
 import { createHttpDoor } from '../dns/guarded-fetch.ts';
 import { checkPolicyHost } from '../dns/mta-sts.ts';
 import { ownAddresses } from '../dns/networks.ts';

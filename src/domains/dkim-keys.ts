@@ -70,9 +70,8 @@ export async function keysOfOwner(store: Store, { domain, tenant }: KeyOwner): P
   return keys.sort((a, b) => Number(b.state === 'active') - Number(a.state === 'active'));
 }
 
-/** What the owner has to publish for its keys; the active ones are required. */
-export async function publishedKeys(store: Store, owner: KeyOwner): Promise<RecordsWanted['dkim']> {
-  const keys = await keysOfOwner(store, owner);
+/** What an owner has to publish for its keys; the active ones are required. */
+export function publishedKeys(keys: readonly DkimKeyRow[]): RecordsWanted['dkim'] {
   return keys
     .filter(({ state }) => state !== 'retired')
     .map((key) => ({

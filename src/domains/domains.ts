@@ -6,14 +6,13 @@
  * notices, however many daemons check.
  */
 import { randomBytes } from 'node:crypto';
-import { type Snapshot, claimKey, type Domain, type Project } from '../config/snapshot.ts';
+import { type Snapshot, claimKey, type Domain, type Project, takesMail } from '../config/snapshot.ts';
 import { type CheckedRecord, checkDomain, type CheckWorld } from '../dns/check.ts';
 import { parseAddress } from '../lib/addresses.ts';
 import { OPERATOR, findTenant } from '../store/tenants.ts';
 import type { Letter } from '../accounts/consent.ts';
 import { type Store, writeIfMet } from '../store/store.ts';
 import { tlsModeOf } from '../config/schema-server.ts';
-import { takesMail } from '../config/forwarding.ts';
 import { domainRecords, type DomainRecord } from '../dns/records.ts';
 import type { Resolver } from '../dns/resolver.ts';
 import { Turns } from '../lib/batch.ts';
@@ -37,8 +36,8 @@ import {
 } from '../store/domains.ts';
 import { recordEvent } from '../store/events.ts';
 import type { Statement } from '../store/statement.ts';
-import type { DomainRow, DomainStatus } from '../store/tables.ts';
-import { claimOwner, publishedKeys, hasKeys, missingKeys } from './dkim-keys.ts';
+import type { DkimKeyRow, DomainRow, DomainStatus } from '../store/tables.ts';
+import { claimOwner, hasKeys, keysOfOwner, missingKeys, publishedKeys } from './dkim-keys.ts';
 import { nextCheck, nextState, whenPublished, isDue } from './states.ts';
 import { advanceKeys, rotateKeys } from './rotation.ts';
 import { dkimKeyNames } from '../store/dkim-keys.ts';
@@ -200,17 +199,17 @@ export function createDomains(options: DomainsOptions): Domains {
   async function claimOf(name: string, tenant: string | undefined): Promise<Claim | undefined> {
     const domain = domainOf(name, tenant);
     if (domain === undefined) return undefined;
-    const row = await adopted(domain);
+    const row = isClaimed(domain) ? rows.get(keyOf(domain)) : await adopted(domain);
     return row && { domain, row };
   }
 
-  async function required({ row, domain }: Claim): Promise<DomainRecord[]> {
+  function required({ row, domain }: Claim, keys: readonly DkimKeyRow[]): DomainRecord[] {
     const { server, tls } = snapshot().server;
     return domainRecords({
       domain: row.name,
       token: row.token,
       hostname: server.hostname,
-      dkim: await publishedKeys(store, claimOwner(domain)),
+      dkim: publishedKeys(keys),
       inbound: takesMail(domain.config) ? (tlsModeOf({ server, tls }) === 'off' ? 'clear' : 'encrypted') : undefined,
     });
   }
@@ -235,7 +234,7 @@ export function createDomains(options: DomainsOptions): Domains {
     if (environmentOf(claim.row.tenant) === 'test') return report(name, tenant);
     const seen = await look(claim, onChecked);
     const row = await commit(claim, seen);
-    return row && reportOf(row, seen.records);
+    return row && reportOf(row, seen.records, await keysOfOwner(store, claimOwner(claim.domain)));
   }
 
   /** What DNS says now, and the keys moved as far as it lets them. */
@@ -249,7 +248,7 @@ export function createDomains(options: DomainsOptions): Domains {
     const keySince = await advanceKeys({ store, clock, log, resolver: fresh }, { ...owner, isHost });
     const { hostname, public_ips: publicIps } = server;
     const world = { resolver: fresh, hostname, publicIps, fetchPolicy, onChecked };
-    return { ...(await checkDomain(name, await required(claim), world)), keySince };
+    return { ...(await checkDomain(name, required(claim, await keysOfOwner(store, owner)), world)), keySince };
   }
 
   /** Since when the records of an owner are broken whose ownership has ended, ms. */
@@ -263,10 +262,14 @@ export function createDomains(options: DomainsOptions): Domains {
     return owner !== undefined && owner !== tenant;
   }
 
-  async function reportOf(row: DomainRow, records: readonly CheckedRecord[]): Promise<DomainReport> {
+  async function reportOf(
+    row: DomainRow,
+    records: readonly CheckedRecord[],
+    keys: readonly DkimKeyRow[],
+  ): Promise<DomainReport> {
     const { name, project, status, checked_at: checkedAt, verified_at: verifiedAt } = row;
     const reason = status === 'pending' && (await isOwnedByOther(row)) ? OWNED_BY_OTHER : null;
-    return { name, project, status, reason, records, checkedAt, verifiedAt };
+    return { name, project, status, reason, records, keys, checkedAt, verifiedAt };
   }
 
   /** Writes what was seen. */
@@ -334,7 +337,8 @@ export function createDomains(options: DomainsOptions): Domains {
   async function report(name: string, tenant?: string): Promise<DomainReport | undefined> {
     const claim = await claimOf(name, tenant);
     if (claim === undefined) return undefined;
-    return reportOf(claim.row, lastSeen(await required(claim), readRecords(claim.row)));
+    const keys = await keysOfOwner(store, claimOwner(claim.domain));
+    return reportOf(claim.row, lastSeen(required(claim, keys), readRecords(claim.row)), keys);
   }
 
   return {
@@ -391,6 +395,8 @@ export interface DomainReport {
   /** Why it stays pending, whatever its records say. */
   readonly reason: string | null;
   readonly records: readonly CheckedRecord[];
+  /** Its DKIM keys, in every state: what signs first, then by age. */
+  readonly keys: readonly DkimKeyRow[];
   /** ms */
   readonly checkedAt: number | null;
   readonly verifiedAt: number | null;

@@ -200,7 +200,7 @@ export async function adoptHostKey({ store, clock, log }: RotationParts, hostnam
 
 /** What DNS has to hold for the server's own mail. */
 export async function hostRecords(store: Store, hostname: string): Promise<DomainRecord[]> {
-  return (await publishedKeys(store, hostOwner(hostname))).map((key) => dkimRecord(hostname, key));
+  return publishedKeys(await keysOfOwner(store, hostOwner(hostname))).map((key) => dkimRecord(hostname, key));
 }
 
 export interface HostKeys {

@@ -4,8 +4,7 @@
  */
 import { Router, type RouterContext, type RouterMiddleware } from '@koa/router';
 import type Koa from 'koa';
-import { takesMail } from '../config/forwarding.ts';
-import type { Snapshot } from '../config/snapshot.ts';
+import { type Snapshot, takesMail } from '../config/snapshot.ts';
 import { tlsModeOf } from '../config/schema-server.ts';
 import { policyText } from '../dns/mta-sts.ts';
 import type { CertificateKeeper, CertificateState } from '../lib/certificate.ts';

@@ -116,7 +116,7 @@ export interface TestHttpOptions {
 }
 
 function reportOf(name: string, status: DomainStatus = 'pending'): DomainReport {
-  return { name, project: 'example', status, reason: null, records: [RECORD], checkedAt: null, verifiedAt: null };
+  return { name, project: 'example', status, reason: null, records: [RECORD], keys: [], checkedAt: null, verifiedAt: null };
 }
 
 const RECORD = {

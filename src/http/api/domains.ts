@@ -4,7 +4,7 @@ import { authorFor, editDomains, type PushOutcome } from '../../accounts/project
 import { claimKey, type Domain } from '../../config/snapshot.ts';
 import * as contract from '../../contract/domains.ts';
 import { dkimRecord } from '../../dns/records.ts';
-import { adviceOn, claimOwner, hostOwner, keysOfOwner } from '../../domains/dkim-keys.ts';
+import { adviceOn, hostOwner, keysOfOwner } from '../../domains/dkim-keys.ts';
 import type { DomainReport } from '../../domains/domains.ts';
 import { parseAddress, parseDomain } from '../../lib/addresses.ts';
 import { errorFields } from '../../lib/errors.ts';
@@ -58,13 +58,12 @@ export function domainsRoutes(services: Services): Route[] {
     const claim = find(principal, domain);
     if (!('config' in claim)) return claim;
     const report = await act(claim.name, claim.project.tenant, claim);
-    return report !== undefined && 'kind' in report ? report : json(await shown(claim, report));
+    return report !== undefined && 'kind' in report ? report : json(shown(claim, report));
   }
 
   /** Without a report it was taken out of service in this very moment. */
-  async function shown(claim: Domain, report: DomainReport | undefined) {
-    const { name, project } = claim;
-    const { status = 'pending', reason, checkedAt, verifiedAt, records = [] } = report ?? {};
+  function shown({ name, project }: Domain, report: DomainReport | undefined) {
+    const { status = 'pending', reason, checkedAt, verifiedAt, records = [], keys = [] } = report ?? {};
     return {
       domain: name,
       project: project.slug,
@@ -75,7 +74,7 @@ export function domainsRoutes(services: Services): Route[] {
       checked_at: checkedAt,
       verified_at: verifiedAt,
       records,
-      keys: shownKeys(await keysOfOwner(store, claimOwner(claim))),
+      keys: shownKeys(keys),
     };
   }
 
@@ -90,7 +89,7 @@ export function domainsRoutes(services: Services): Route[] {
         }
         try {
           const report = await domains.check(name, project.tenant, (record) => send({ record }));
-          send({ domain: await shown(claim, report) });
+          send({ domain: shown(claim, report) });
           if (!isGone) lines.close();
         } catch (error) {
           log.error('domain.check_failed', { domain: name, ...errorFields(error) });
