@@ -2,9 +2,6 @@
  * The life of API keys. A key is no more than who made it: its permissions are a subset, its restrictions at least as
  * tight. Its value leaves here once, and only a hash of it is kept; its revocation counts from the commit on.
  */
-import { hash, randomInt } from 'node:crypto';
-import { crc32 } from 'node:zlib';
-import { z } from 'zod';
 import { isoTime } from '../lib/clock.ts';
 import { newId } from '../lib/ids.ts';
 import { insertKey, revokeKey } from '../store/api-keys.ts';
@@ -12,9 +9,10 @@ import { recordEvent } from '../store/events.ts';
 import { dropSessionsOfKey } from '../store/sessions.ts';
 import type { Statement } from '../store/statement.ts';
 import type { ApiKeyRow } from '../store/tables.ts';
-import { PERMISSIONS, type Permission, type PermissionName, CONTAINED } from '../lib/permission-names.ts';
-import { accountIdOf, type Principal, type Restrictions, mayTouch } from './principal.ts';
+import { PERMISSIONS, type Permission, type PermissionName } from '../lib/permission-names.ts';
 import { networkWithin } from '../dns/networks.ts';
+import { hashOfKey, isActive, newKeyValue } from './authenticate.ts';
+import { accountIdOf, expandPermissions, type Principal, type Restrictions, mayTouch } from './principal.ts';
 
 export interface WantedKey {
   readonly name: string;
@@ -110,11 +108,6 @@ export function activeChildrenOf(id: string, keys: readonly ApiKeyRow[], now: nu
   return found;
 }
 
-/** Whether the key opens anything at this time. */
-export function isActive({ revoked_at, expires_at }: ApiKeyRow, now: number): boolean {
-  return revoked_at === null && (expires_at === null || expires_at > now);
-}
-
 /** The unit that ends a key and the sessions that it made, for a row that is not revoked yet; it fails with UnmetError where another was faster. */
 export function endKey({ id, tenant, name }: ApiKeyRow, by: Principal, now: number): readonly Statement[] {
   const data = { key: id, name, by: by.key?.id ?? null };
@@ -123,45 +116,6 @@ export function endKey({ id, tenant, name }: ApiKeyRow, by: Principal, now: numb
     dropSessionsOfKey({ key: id }),
     recordEvent({ type: 'key.revoked', tenant, at: now, data }),
   ];
-}
-
-// * The values of API keys: `svc_sk_live_`, `svc_sk_test_` or `svc_rk_`, 28 random characters of base62 (166 bits), and
-// six that check all before them, so that one that was mistyped is refused without a look-up.
-
-const ALPHABET = '0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz';
-const RANDOM = 28;
-const CHECK = 6;
-
-export const KEY_PREFIXES = ['svc_sk_live_', 'svc_sk_test_', 'svc_rk_'] as const;
-
-export type KeyPrefix = (typeof KEY_PREFIXES)[number];
-
-/** A new value. */
-export function newKeyValue(prefix: KeyPrefix): string {
-  const random = Array.from({ length: RANDOM }, () => ALPHABET[randomInt(ALPHABET.length)]).join('');
-  return prefix + random + checkOf(prefix + random);
-}
-
-/** Whether the text is a value that was made by `newKeyValue`, as far as its form tells. */
-export function isKeyValue(text: string): boolean {
-  const prefix = KEY_PREFIXES.find((known) => text.startsWith(known));
-  if (prefix?.length !== text.length - RANDOM - CHECK) return false;
-  return text.endsWith(checkOf(text.slice(0, -CHECK)));
-}
-
-/** What is kept of a value: its SHA-256, hexadecimal. */
-export function hashOfKey(value: string): string {
-  return hash('sha256', value);
-}
-
-function checkOf(text: string): string {
-  let rest = crc32(text);
-  let check = '';
-  for (let i = 0; i < CHECK; i++) {
-    check = ALPHABET.charAt(rest % ALPHABET.length) + check;
-    rest = Math.floor(rest / ALPHABET.length);
-  }
-  return check;
 }
 
 /** What a new key is refused for: it would be more than its maker. */
@@ -187,22 +141,4 @@ function looserThan(maker: Principal, wanted: Restrictions): string | undefined 
   return end !== undefined && wanted.expires_at !== undefined && Date.parse(wanted.expires_at) > Date.parse(end)
     ? `This key expires at ${end}; a key that it makes may not outlive it.`
     : undefined;
-}
-
-/** The permissions that these names stand for, each once, in the order of `PERMISSIONS`. */
-export function expandPermissions(names: Iterable<PermissionName>): Permission[] {
-  const wanted = withContained<string>(names);
-  return PERMISSIONS.filter((permission) => wanted.has(permission) || wanted.has(permission.replace(/\..*/, '')));
-}
-
-function withContained<Name extends string>(names: Iterable<Name>): Set<Name | Permission> {
-  const all = [...names];
-  return new Set([...all, ...all.flatMap((name) => CONTAINED[name] ?? [])]);
-}
-
-const stored = z.array(z.enum(PERMISSIONS));
-
-/** The permissions as a key's row has them. */
-export function permissionsOf(json: string): ReadonlySet<Permission> {
-  return withContained(stored.parse(JSON.parse(json)));
 }

@@ -4,6 +4,8 @@
  * recorded as an event, and answered slowly to an address that goes on. All of that is bounded: addresses that are
  * remembered, events a minute, answers that wait.
  */
+import { hash, randomInt } from 'node:crypto';
+import { crc32 } from 'node:zlib';
 import { addressInRanges } from '../dns/networks.ts';
 import type { Clock } from '../lib/clock.ts';
 import { errorFields } from '../lib/errors.ts';
@@ -13,21 +15,15 @@ import { Recent } from '../lib/lru.ts';
 import { PERMISSIONS, type Permission } from '../lib/permission-names.ts';
 import { findKey, findKeyByHash, noteKeyUse } from '../store/api-keys.ts';
 import { recordEvent } from '../store/events.ts';
-import type { Store } from '../store/store.ts';
+import { type Store, writeBehind } from '../store/store.ts';
 import type { ApiKeyRow, TenantRow } from '../store/tables.ts';
 import { OPERATOR, findTenant } from '../store/tenants.ts';
-import { hashOfKey, isKeyValue, isActive, permissionsOf } from './api-keys.ts';
-import { partitionOf, restrictionsOf, type Principal } from './principal.ts';
+import { partitionOf, permissionsOf, restrictionsOf, type Principal } from './principal.ts';
 import { MemoryCounters, clientBucket } from './rate-limits.ts';
-import { writeBehind } from './usage.ts';
 
 /** Why a key opens nothing; with TENANT_… the key is right, but its account is not to be served. */
 export type AuthFault =
-  | 'AUTH_INVALID_KEY'
-  | 'AUTH_EXPIRED_KEY'
-  | 'AUTH_REVOKED_KEY'
-  | 'TENANT_SUSPENDED'
-  | 'TENANT_UNCONFIRMED';
+  'AUTH_INVALID_KEY' | 'AUTH_EXPIRED_KEY' | 'AUTH_REVOKED_KEY' | 'TENANT_SUSPENDED' | 'TENANT_UNCONFIRMED';
 
 type FailureReason = AuthFault | 'AUTH_IP_NOT_ALLOWED' | 'AUTH_INVALID_LINK' | 'AUTH_INVALID_CODE';
 
@@ -210,4 +206,48 @@ export function principalOf({ key, tenant }: Held): Principal {
     environment: key.environment,
     restrictions: restrictionsOf(key.restrictions),
   };
+}
+
+/** Whether the key opens anything at this time. */
+export function isActive({ revoked_at, expires_at }: ApiKeyRow, now: number): boolean {
+  return revoked_at === null && (expires_at === null || expires_at > now);
+}
+
+// The values of API keys: `svc_sk_live_`, `svc_sk_test_` or `svc_rk_`, 28 random characters of base62 (166 bits), and
+// six that check all before them, so that one that was mistyped is refused without a look-up.
+
+const ALPHABET = '0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz';
+const RANDOM = 28;
+const CHECK = 6;
+
+export const KEY_PREFIXES = ['svc_sk_live_', 'svc_sk_test_', 'svc_rk_'] as const;
+
+export type KeyPrefix = (typeof KEY_PREFIXES)[number];
+
+/** A new value. */
+export function newKeyValue(prefix: KeyPrefix): string {
+  const random = Array.from({ length: RANDOM }, () => ALPHABET[randomInt(ALPHABET.length)]).join('');
+  return prefix + random + checkOf(prefix + random);
+}
+
+/** Whether the text is a value that was made by `newKeyValue`, as far as its form tells. */
+export function isKeyValue(text: string): boolean {
+  const prefix = KEY_PREFIXES.find((known) => text.startsWith(known));
+  if (prefix?.length !== text.length - RANDOM - CHECK) return false;
+  return text.endsWith(checkOf(text.slice(0, -CHECK)));
+}
+
+/** What is kept of a value: its SHA-256, hexadecimal. */
+export function hashOfKey(value: string): string {
+  return hash('sha256', value);
+}
+
+function checkOf(text: string): string {
+  let rest = crc32(text);
+  let check = '';
+  for (let i = 0; i < CHECK; i++) {
+    check = ALPHABET.charAt(rest % ALPHABET.length) + check;
+    rest = Math.floor(rest / ALPHABET.length);
+  }
+  return check;
 }

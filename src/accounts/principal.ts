@@ -3,7 +3,7 @@ import { z } from 'zod';
 import { accountOf, testPartitionOf, type Environment } from '../lib/ids.ts';
 import type { ApiKeyRow, TenantRow } from '../store/tables.ts';
 import { OPERATOR } from '../store/tenants.ts';
-import type { Permission } from '../lib/permission-names.ts';
+import { CONTAINED, PERMISSIONS, type Permission, type PermissionName } from '../lib/permission-names.ts';
 import { addressInRanges } from '../dns/networks.ts';
 
 const restrictions = z.object({
@@ -78,6 +78,24 @@ export function mayTouch({ restrictions }: Principal, domain: string | undefined
 /** The restrictions as a key's row has them. */
 export function restrictionsOf(json: string): Restrictions {
   return restrictions.parse(JSON.parse(json));
+}
+
+/** The permissions that these names stand for, each once, in the order of `PERMISSIONS`. */
+export function expandPermissions(names: Iterable<PermissionName>): Permission[] {
+  const wanted = withContained<string>(names);
+  return PERMISSIONS.filter((permission) => wanted.has(permission) || wanted.has(permission.replace(/\..*/, '')));
+}
+
+function withContained<Name extends string>(names: Iterable<Name>): Set<Name | Permission> {
+  const all = [...names];
+  return new Set([...all, ...all.flatMap((name) => CONTAINED[name] ?? [])]);
+}
+
+const stored = z.array(z.enum(PERMISSIONS));
+
+/** The permissions as a key's row has them. */
+export function permissionsOf(json: string): ReadonlySet<Permission> {
+  return withContained(stored.parse(JSON.parse(json)));
 }
 
 export interface Need {

@@ -12,10 +12,9 @@ import type { LimitRow } from '../store/tables.ts';
 import type { Form } from '../config/snapshot.ts';
 import type { Clock } from '../lib/clock.ts';
 import type { Log } from '../lib/log.ts';
-import { type Store, writeIfMet } from '../store/store.ts';
+import { type Store, writeBehind, writeIfMet } from '../store/store.ts';
 import { errorFields } from '../lib/errors.ts';
 import { Recent } from '../lib/lru.ts';
-import { writeBehind } from './usage.ts';
 import { allSlices, dropOldSlices, lockBucket, saveSlice, slicesOf, takeSlice, untakeSlice } from '../store/limits.ts';
 
 export interface Limit {

@@ -105,6 +105,8 @@ export type Reload =
 export interface ConfigSource {
   /** What is active now. */
   current(): Snapshot;
+  /** What server.yml says of it. */
+  server(): ServerConfig;
   /** The active settings of server.yml, without secrets. */
   settings(): readonly ShownSetting[];
   /** Reads all files again, and what the database says of projects. Never rejects: what cannot be read is a refusal. */
@@ -154,6 +156,7 @@ export async function createConfigSource(options: ConfigSourceOptions): Promise<
   report(first);
   return {
     current: () => state.snapshot,
+    server: () => state.snapshot.server,
     settings: () => shownSettings(state.server.server, state.server.origin),
     reload,
     refresh,

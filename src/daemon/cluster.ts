@@ -9,6 +9,7 @@ import type { Store, Topic } from '../store/store.ts';
 
 export interface Cluster {
   configChanged(): void;
+  /** There is mail to send, here or elsewhere. */
   mailQueued(): void;
   close(): Promise<void>;
 }
@@ -19,6 +20,8 @@ export interface ClusterOptions {
   readonly log: Log;
   /** Another daemon says so. */
   readonly hear: (topic: Topic) => void;
+  /** Wakes this daemon's own delivery. */
+  readonly wakeHere: () => void;
 }
 
 /** Any of them may have been told while nobody listened. */
@@ -27,8 +30,10 @@ const TOPICS: readonly Topic[] = ['config', 'queue'];
 const PAUSE = 50;
 
 /** Nothing where the database is a file, which one daemon alone has. */
-export function joinCluster({ store, clock, log, hear }: ClusterOptions): Cluster {
-  if (store.dialect === 'sqlite') return { configChanged() {}, mailQueued() {}, close: () => Promise.resolve() };
+export function joinCluster({ store, clock, log, hear, wakeHere }: ClusterOptions): Cluster {
+  if (store.dialect === 'sqlite') {
+    return { configChanged() {}, mailQueued: wakeHere, close: () => Promise.resolve() };
+  }
   const stop = new AbortController();
   const telling = new Set<Topic>();
   const again = new Set<Topic>();
@@ -57,7 +62,10 @@ export function joinCluster({ store, clock, log, hear }: ClusterOptions): Cluste
 
   return {
     configChanged: () => void tell('config'),
-    mailQueued: () => void tell('queue'),
+    mailQueued() {
+      wakeHere();
+      void tell('queue');
+    },
     async close() {
       stop.abort();
       await leave();

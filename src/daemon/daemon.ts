@@ -6,7 +6,7 @@ import { createSecretKey } from 'node:crypto';
 import { hostname as machineName } from 'node:os';
 import { resolve } from 'node:path';
 import type Koa from 'koa';
-import { takeRequest } from '../accounts/plans.ts';
+import { AccountRequests } from '../accounts/plans.ts';
 import { Authenticator } from '../accounts/authenticate.ts';
 import { watchConfig, findServerFile } from '../config/files.ts';
 import { createKeyring } from '../domains/dkim-keys.ts';
@@ -22,9 +22,7 @@ import { createObjectLimits } from '../accounts/object-limits.ts';
 import { createRevisions } from '../accounts/projects.ts';
 import { Sessions } from '../accounts/sessions.ts';
 import { createTotp } from '../accounts/totp.ts';
-import type { Principal } from '../accounts/principal.ts';
 import { signupConfirmation } from '../accounts/tenants.ts';
-import { Usage } from '../accounts/usage.ts';
 import type { Reading } from '../config/folder.ts';
 import { machineSecrets } from '../config/secrets.ts';
 import type { Snapshot } from '../config/snapshot.ts';
@@ -191,10 +189,7 @@ async function start(
     tenant: OPERATOR,
     projects,
   });
-  const snapshot = source.current;
-  function config(): ServerConfig {
-    return snapshot().server;
-  }
+  const { current: snapshot, server: config } = source;
   const resolver = parts.resolver ?? createResolver({ servers: server.dns.servers, log });
   const dnssec = parts.resolver === undefined ? createDnssec({ ...server.dns, clock }) : undefined;
   const core = { store, clock, log, config, snapshot, resolver, dnssec, random, wake };
@@ -224,8 +219,8 @@ async function start(
   const limits = await createLimits(core);
   ending.push(() => limits.close());
   const consent = createConsent({ ...core, limits, letter });
-  const usage = new Usage(core);
-  ending.push(() => usage.flush());
+  const requests = new AccountRequests({ ...core, limits });
+  ending.push(() => requests.flush());
   const counts = createEventCounts(core);
   const streams = createEventStreams(core);
   const scanner = createScanner({ log, clamd: () => config().uploads.clamd });
@@ -244,14 +239,13 @@ async function start(
 
   const delivery = await openDelivery({ ...core, server, env, parts, keepLines: logLines.add }, loading);
   ending.push(() => delivery.stop(GRACE_MS));
-  const peers = joinCluster({ ...core, hear });
+  const peers = joinCluster({ ...core, hear, wakeHere: delivery.wake });
   ending.push(() => peers.close());
   // Its files may have brought new revisions.
   peers.configChanged();
 
   /** There is mail to send, here or elsewhere. */
   function wake(): void {
-    delivery.wake();
     peers.mailQueued();
   }
 
@@ -340,6 +334,7 @@ async function start(
   await metrics.listen(server.server.metrics.listen);
   const shared = {
     ...core,
+    wake: peers.mailQueued,
     certificate,
     domains,
     limits,
@@ -347,8 +342,7 @@ async function start(
     freeSpace,
     authenticator,
     sessions,
-    takeAccount: (principal: Principal) => takeRequest(principal, { limits, config: config() }),
-    used: (principal: Principal, status: number) => usage.used(principal, status),
+    requests,
     revisionOf,
     bind: sockets.bind,
   };
@@ -392,7 +386,6 @@ async function start(
       submission: optInConfirmation({ ...core, revisionOf, consent }),
     },
     objects: createObjectLimits(core),
-    usage,
     counts,
     streams,
     challenges,
@@ -496,7 +489,7 @@ async function start(
         events: () => forgetOldEvents({ ...core, counts }),
         keys: () => authenticator.saveUses(),
         sessions: () => sessions.sweep(),
-        usage: () => usage.flush(),
+        usage: () => requests.flush(),
         webhooks: webhooks.sweep,
         tokens: () => sweepTokens(core),
         page_tokens: challenges.sweep,

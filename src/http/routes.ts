@@ -55,8 +55,8 @@ const PREFIX = /^\/(?:api|v1)(?=\/)/;
 const KIT: readonly KitFile[] = ['/postern.js', '/postern.mjs', '/postern.d.mts'];
 const EXACT = { strict: true, sensitive: true };
 
-/** Mounts all routes but the forms' addresses. Unknown paths are 404, known ones with another method 405. */
-export function mountRoutes(app: Koa<State>, parts: TableParts): void {
+/** Mounts all routes; `forms` answers at the forms' addresses. Unknown paths are 404, known ones with another method 405. */
+export function mountRoutes(app: Koa<State>, parts: TableParts, forms: Koa.Middleware<State>): void {
   const routes = apiRoutes(parts);
   const reference = createReference(routes, parts.version);
   const pages = new Router<State>(EXACT);
@@ -99,16 +99,19 @@ export function mountRoutes(app: Koa<State>, parts: TableParts): void {
   pages.get('/s/:token/files/:file', answering(owner.file));
   const api = apiRouters(routes, createServe(parts, routes));
 
-  app.use(apiCors());
-  app.use(limited);
+  const cors = apiCors();
+
   app.use(async (ctx, next) => {
     const path = ctx.path.replace(PREFIX, '');
     const found = api.get(firstSegment(path));
     if (found === undefined) return void (await next());
     Object.assign(ctx, { newRouterPath: path });
     // oxlint-disable-next-line typescript/no-unsafe-type-assertion -- what it wants of the context it adds itself
-    await found.middleware(ctx as RouterContext<State>, next);
+    await cors(ctx, () => limited(ctx, () => found.middleware(ctx as RouterContext<State>, next)));
   });
+  app.use(forms);
+  app.use(cors);
+  app.use(limited);
   app.use(pages.routes());
   app.use((ctx) => {
     const path = ctx.path.replace(PREFIX, '');

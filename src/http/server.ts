@@ -115,8 +115,7 @@ export function createHttpServer(options: HttpServerOptions): HttpServer {
   app.on('error', (error: unknown) => log.debug('http.connection_failed', errorFields(error)));
   app.use(serve);
   if (extra !== undefined) app.use(extra);
-  app.use(forms(createFormHandler(options), options));
-  mountRoutes(app, options);
+  mountRoutes(app, options, forms(createFormHandler(options), options));
   const handle = app.callback();
 
   async function serve(ctx: Context, next: Koa.Next): Promise<void> {

@@ -3,7 +3,7 @@
  * over TLS alone. What it hands in enters the same queue as `/email/send`, and 250 is said after the same commit.
  */
 import type { Authenticator, AuthFault } from '../accounts/authenticate.ts';
-import type { Verdict } from '../accounts/rate-limits.ts';
+import type { AccountRequests } from '../accounts/plans.ts';
 import { roomFor } from '../accounts/message-limits.ts';
 import { type Principal, decide } from '../accounts/principal.ts';
 import type { FreeSpace } from '../store/sqlite.ts';
@@ -45,10 +45,8 @@ export interface SubmissionParts extends Omit<RecorderParts, 'counters'> {
   readonly snapshot: () => Snapshot;
   readonly freeSpace: FreeSpace;
   readonly authenticator: Pick<Authenticator, 'byKey'>;
-  /** Counts a mail against the account and its key. */
-  readonly takeAccount: (principal: Principal) => Promise<Verdict | undefined>;
-  /** Counts what became of it, as an HTTP status. */
-  readonly used: (principal: Principal, status: number) => void;
+  /** A mail counts as a request. */
+  readonly requests: Pick<AccountRequests, 'take' | 'count'>;
   readonly submissions: Submissions;
   /** There is mail to send. */
   readonly wake: () => void;
@@ -87,16 +85,16 @@ export function createSubmission(parts: SubmissionParts): { readonly policy: Smt
     try {
       const done = await take(principal, mail, chunks);
       if (typeof done === 'string') parts.wake();
-      parts.used(principal, typeof done === 'string' ? 200 : done.reply.startsWith('4') ? 429 : 400);
+      parts.requests.count(principal, typeof done === 'string' ? 200 : done.reply.startsWith('4') ? 429 : 400);
       return done;
     } catch (error) {
-      parts.used(principal, 429);
+      parts.requests.count(principal, 429);
       throw error;
     }
   }
 
   async function take(principal: Principal, mail: InboundMessage, chunks: Chunks): Promise<string | Refusal> {
-    const verdict = await parts.takeAccount(principal);
+    const verdict = await parts.requests.take(principal);
     if (verdict?.allowed === false) {
       return refusal('rate_limited', '451 4.7.1 this account has reached its rate limit, try again later');
     }

@@ -4,6 +4,9 @@
  */
 import type { MessagePort } from 'node:worker_threads';
 import type { Kysely } from 'kysely';
+import { errorFields } from '../lib/errors.ts';
+import type { LogEvent } from '../lib/log-events.ts';
+import type { Log } from '../lib/log.ts';
 import type { Dialect, Result, Statement } from './statement.ts';
 import type { Tables } from './tables.ts';
 
@@ -72,6 +75,26 @@ export async function writeIfMet<const U extends Unit>(
     if (error instanceof UnmetError) return undefined;
     throw error;
   }
+}
+
+/** Rows of one commit of `writeBehind`: others that write beside it do not wait for more. */
+const BATCH_ROWS = 250;
+
+/** Writes rows that nobody waits for; answers those that could not be written, which is logged. */
+export async function writeBehind<Row>(
+  rows: readonly Row[],
+  statement: (row: Row) => Statement,
+  { store, log, failure }: { readonly store: Pick<Store, 'write'>; readonly log: Log; readonly failure: LogEvent },
+): Promise<Row[]> {
+  const left: Row[] = [];
+  for (let i = 0; i < rows.length; i += BATCH_ROWS) {
+    const some = rows.slice(i, i + BATCH_ROWS);
+    await store.write(some.map((row) => statement(row))).catch((error: unknown) => {
+      log.warn(failure, errorFields(error));
+      left.push(...some);
+    });
+  }
+  return left;
 }
 
 /** The same store, which tells of each failure of the database: of those that `expect` makes it does not. */

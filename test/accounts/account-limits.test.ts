@@ -1,5 +1,5 @@
 import { describe, expect, onTestFinished, test } from 'vitest';
-import { requestsLeft, takeRequest } from '../../src/accounts/plans.ts';
+import { AccountRequests } from '../../src/accounts/plans.ts';
 import { createLimits, type Limits } from '../../src/accounts/rate-limits.ts';
 import type { Principal, Restrictions } from '../../src/accounts/principal.ts';
 import { serverSchema } from '../../src/config/schema-server.ts';
@@ -25,15 +25,16 @@ const config = serverSchema.parse({ server: { hostname: 'mail.example.net', oper
 async function accounts(store: Store, clock: TestClock) {
   const limits = await createLimits({ store, clock, log: silentLog });
   onTestFinished(() => limits.close());
-  return within(limits);
+  return within(limits, { store, clock });
 }
 
-function within(limits: Limits) {
+function within(limits: Limits, parts: { readonly store: Store; readonly clock: TestClock }) {
+  const requests = new AccountRequests({ ...parts, log: silentLog, limits, config: () => config });
   return {
-    take: (who: Principal) => takeRequest(who, { limits, config }),
+    take: (who: Principal) => requests.take(who),
     look: async (who: Principal) => ({
-      hour: await requestsLeft(who, 'hour', { limits, config }),
-      minute: await requestsLeft(who, 'minute', { limits, config }),
+      hour: await requests.left(who, 'hour'),
+      minute: await requests.left(who, 'minute'),
     }),
   };
 }
@@ -135,7 +136,7 @@ test('a restart forgets no hour', async () => {
   const who = somebody({ plan: 'pro' });
   const before = await createStore(url);
   const limits = await createLimits({ store: before, clock, log: silentLog });
-  expect(await allowed(within(limits), who, 15)).toBe(15);
+  expect(await allowed(within(limits, { store: before, clock }), who, 15)).toBe(15);
   await limits.close();
   await before.close();
 

@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'vitest';
-import { decide, type Need, type Restrictions } from '../../src/accounts/principal.ts';
-import { FULL, expandPermissions } from '../../src/accounts/api-keys.ts';
+import { decide, expandPermissions, type Need, type Restrictions } from '../../src/accounts/principal.ts';
+import { FULL } from '../../src/accounts/api-keys.ts';
 import type { PermissionName } from '../../src/lib/permission-names.ts';
 import { networkWithin, normalNetwork } from '../../src/dns/networks.ts';
 import { testPrincipal } from '../harness/keys.ts';

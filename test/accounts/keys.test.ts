@@ -1,7 +1,8 @@
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 import { Authenticator } from '../../src/accounts/authenticate.ts';
-import { KEY_PREFIXES, isKeyValue, newKeyValue, expandPermissions } from '../../src/accounts/api-keys.ts';
+import { KEY_PREFIXES, isKeyValue, newKeyValue } from '../../src/accounts/authenticate.ts';
+import { expandPermissions } from '../../src/accounts/principal.ts';
 import { PERMISSIONS } from '../../src/lib/permission-names.ts';
 import { silentLog } from '../../src/lib/log.ts';
 import { revokeKey } from '../../src/store/api-keys.ts';

@@ -5,7 +5,7 @@ import { request as httpRequest, type IncomingHttpHeaders } from 'node:http';
 import { connect, type Socket } from 'node:net';
 import { join } from 'node:path';
 import { onTestFinished } from 'vitest';
-import { takeRequest } from '../../src/accounts/plans.ts';
+import { AccountRequests } from '../../src/accounts/plans.ts';
 import { Authenticator } from '../../src/accounts/authenticate.ts';
 import type { z } from 'zod';
 
@@ -18,7 +18,6 @@ import { systemMail } from '../../src/queue/system-mail.ts';
 import { createObjectLimits } from '../../src/accounts/object-limits.ts';
 import { createRevisions } from '../../src/accounts/projects.ts';
 import { signupConfirmation } from '../../src/accounts/tenants.ts';
-import { Usage } from '../../src/accounts/usage.ts';
 import { readHere } from '../../src/config/bundle.ts';
 import { projectSchema } from '../../src/config/schema.ts';
 import { analytics } from '../../src/contract/analytics.ts';
@@ -116,7 +115,16 @@ export interface TestHttpOptions {
 }
 
 function reportOf(name: string, status: DomainStatus = 'pending'): DomainReport {
-  return { name, project: 'example', status, reason: null, records: [RECORD], keys: [], checkedAt: null, verifiedAt: null };
+  return {
+    name,
+    project: 'example',
+    status,
+    reason: null,
+    records: [RECORD],
+    keys: [],
+    checkedAt: null,
+    verifiedAt: null,
+  };
 }
 
 const RECORD = {
@@ -163,7 +171,7 @@ export async function startHttp(given: TestHttpOptions = {}): Promise<TestHttp> 
   await saveOperator(store, 'ops@example.net', clock.now());
   const states: Record<string, DomainStatus> = { 'example.com': 'verified', 'pending.example': 'pending', ...status };
   const limits = await createLimits({ store, clock, log: silentLog });
-  const usage = new Usage({ store, clock, log: silentLog });
+  const requests = new AccountRequests({ store, clock, log: silentLog, limits, config: () => server });
   let wakes = 0;
   const consent = testConsent({ store, clock, limits, config: () => server, wake: () => wakes++ });
   const unsubscribeKey = createSecretKey(Buffer.alloc(32, 7));
@@ -252,11 +260,9 @@ export async function startHttp(given: TestHttpOptions = {}): Promise<TestHttp> 
     consent,
     authenticator,
     objects: createObjectLimits({ store, clock, snapshot: () => snapshot }),
-    usage,
+    requests,
     counts,
     streams,
-    takeAccount: (principal) => takeRequest(principal, { limits, config: server }),
-    used: (principal, status) => usage.used(principal, status),
     challenges: createChallenges({
       store,
       clock,
@@ -303,7 +309,7 @@ export async function startHttp(given: TestHttpOptions = {}): Promise<TestHttp> 
     streams.close();
     await http.close(0);
     await limits.close();
-    await usage.flush();
+    await requests.flush();
   });
   return {
     async request(path, request) {

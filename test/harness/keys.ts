@@ -1,8 +1,8 @@
 /** API keys for a test, made as the daemon makes them, without the HTTP around it. */
-import { FULL, makeKey, expandPermissions } from '../../src/accounts/api-keys.ts';
+import { FULL, makeKey } from '../../src/accounts/api-keys.ts';
 import { principalOf } from '../../src/accounts/authenticate.ts';
 import type { Permission, PermissionName } from '../../src/lib/permission-names.ts';
-import type { Principal, Restrictions } from '../../src/accounts/principal.ts';
+import { expandPermissions, type Principal, type Restrictions } from '../../src/accounts/principal.ts';
 import { isoTime, systemClock } from '../../src/lib/clock.ts';
 import { newId } from '../../src/lib/ids.ts';
 import { revokeKey } from '../../src/store/api-keys.ts';

@@ -3,7 +3,7 @@ import { createPrivateKey, createSecretKey } from 'node:crypto';
 import { connect as connectTls } from 'node:tls';
 import nodemailer from 'nodemailer';
 import { describe, expect, onTestFinished, test } from 'vitest';
-import { takeRequest } from '../../src/accounts/plans.ts';
+import { AccountRequests } from '../../src/accounts/plans.ts';
 import { Authenticator } from '../../src/accounts/authenticate.ts';
 import { createLimits } from '../../src/accounts/rate-limits.ts';
 import { serverSchema } from '../../src/config/schema-server.ts';
@@ -51,6 +51,8 @@ async function start(settings: Settings = {}) {
   ]);
   const counted = await createLimits({ store, clock: systemClock, log: silentLog });
   onTestFinished(() => counted.close());
+  const parts = { store, clock: systemClock, log: silentLog };
+  const requests = new AccountRequests({ ...parts, limits: counted, config: () => server });
   const used: number[] = [];
   const submission = createSubmission({
     store,
@@ -59,8 +61,7 @@ async function start(settings: Settings = {}) {
     snapshot: () => snapshot,
     freeSpace: { below: () => settings.diskIsFull === true },
     authenticator: new Authenticator({ store, clock: systemClock, log: silentLog }),
-    takeAccount: (principal) => takeRequest(principal, { limits: counted, config: server }),
-    used: (_, status) => used.push(status),
+    requests: { take: (principal) => requests.take(principal), count: (_, status) => used.push(status) },
     submissions: createSubmissions(store),
     wake() {},
   });

@@ -24,7 +24,7 @@ const data = z.record(z.string(), z.unknown());
 
 /** `/analytics…`, `/events` */
 export function analyticsRoutes(services: Services): Route[] {
-  const { store, clock, counts, usage, overview, streams, sessions, authenticator } = services;
+  const { store, clock, counts, requests, overview, streams, sessions, authenticator } = services;
   return implement(contract.analytics, {
     async show({ principal, query: { interval, form, domain, scope, from: wantedFrom, to: wantedTo } }) {
       if (scope === 'server' && !isOfServer(principal)) return lacksPermission('admin');
@@ -77,7 +77,7 @@ export function analyticsRoutes(services: Services): Route[] {
       );
       const known = new Set(mine.map(({ id }) => id));
       if (key !== undefined && !known.has(key)) return notFound('key', key);
-      await usage.flush();
+      await requests.flush();
       const now = clock.now();
       const span = { from: startOf('day', now, 1 - DAYS[last]), until: startOf('day', now, 1) };
       const days = (await usageOf(store, tenant, { ...span, key })).filter((row) => known.has(row.key));

@@ -3,7 +3,6 @@ import type { z } from 'zod';
 import { activeChildrenOf, endKey, grantKey, makeKey } from '../../accounts/api-keys.ts';
 import { accountIdOf, mayTouch, type Principal, restrictionsOf } from '../../accounts/principal.ts';
 import { messagesLeft } from '../../accounts/message-limits.ts';
-import { requestsLeft } from '../../accounts/plans.ts';
 import type { Verdict } from '../../accounts/rate-limits.ts';
 import * as contract from '../../contract/keys.ts';
 import { normalNetwork } from '../../dns/networks.ts';
@@ -25,7 +24,7 @@ import {
 } from './route.ts';
 
 /** `/api-keys…`, `/auth/status`, `/rate-limits` */
-export function keysRoutes({ store, clock, objects, limits }: Services): Route[] {
+export function keysRoutes({ store, clock, objects, requests }: Services): Route[] {
   async function find(principal: Principal, id: string): Promise<ApiKeyRow | undefined> {
     const row = await findKey(store, accountIdOf(principal), id);
     return row && maySee(principal, row) ? row : undefined;
@@ -85,10 +84,9 @@ export function keysRoutes({ store, clock, objects, limits }: Services): Route[]
     },
     revoke: ({ principal, params: { id }, query }) => revoke(principal, id, query.with_children === 'true'),
     async limits({ principal, exchange: { address, snapshot } }) {
-      const parts = { limits, store, clock, config: snapshot.server };
-      const hour = await requestsLeft(principal, 'hour', parts);
-      const minute = await requestsLeft(principal, 'minute', parts);
-      const sent = await messagesLeft(principal.tenant, parts);
+      const hour = await requests.left(principal, 'hour');
+      const minute = await requests.left(principal, 'minute');
+      const sent = await messagesLeft(principal.tenant, { store, clock, config: snapshot.server });
       return json({
         rate_limits: {
           requests_per_hour: shownLimit(hour ?? hourOf(address)),

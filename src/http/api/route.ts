@@ -5,7 +5,7 @@ import type { Principal } from '../../accounts/principal.ts';
 import type { PushParts } from '../../accounts/projects.ts';
 import type { Limits } from '../../accounts/rate-limits.ts';
 import type { Sessions } from '../../accounts/sessions.ts';
-import type { Usage } from '../../accounts/usage.ts';
+import type { AccountRequests } from '../../accounts/plans.ts';
 import type { Snapshot } from '../../config/snapshot.ts';
 import type { ConfigSource, Reload } from '../../config/source.ts';
 import type { analytics } from '../../contract/analytics.ts';
@@ -41,7 +41,7 @@ export interface Services extends PushParts, ReleaseParts, TransactionalParts {
   readonly log: Log;
   readonly limits: Pick<Limits, 'take' | 'takeAll' | 'peek'>;
   readonly sessions: Sessions;
-  readonly usage: Pick<Usage, 'flush'>;
+  readonly requests: Pick<AccountRequests, 'take' | 'count' | 'left' | 'flush'>;
   readonly counts: EventCounts;
   /** Today, as this principal may see it; the day began at `from`, ms. */
   readonly overview: { show(principal: Principal, from: number): Promise<DataOf<typeof analytics.overview>> };

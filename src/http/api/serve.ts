@@ -7,7 +7,6 @@ import type { z } from 'zod';
 import type { Authenticator } from '../../accounts/authenticate.ts';
 import type { Idempotency } from '../../accounts/idempotency.ts';
 import { accountIdOf, decide, type Principal } from '../../accounts/principal.ts';
-import type { Verdict } from '../../accounts/rate-limits.ts';
 import type { Sessions } from '../../accounts/sessions.ts';
 import type { ErrorCode } from '../../contract/errors.ts';
 import type { Log } from '../../lib/log.ts';
@@ -27,24 +26,20 @@ import { principalOf, refuseMissingKey, type Exchange, refuseOver, answerOnce, t
 import { collect, discardRest, isJson, malformed, parametersOf, refuseBody, textOf } from '../entries.ts';
 import { parseJsonValue } from '../json-entries.ts';
 import { sessionPrincipal, VIEW_PARAMETERS } from '../session-cookie.ts';
-import { invalid, type Route } from './route.ts';
+import { invalid, type Route, type Services } from './route.ts';
 
-export interface ServeParts {
+export interface ServeParts extends Pick<Services, 'requests'> {
   readonly idempotency: Idempotency;
   readonly log: Log;
   readonly authenticator: Authenticator;
   readonly sessions: Sessions;
-  /** Counts the request against the account and the key; undefined where nothing limits them. */
-  readonly takeAccount: (principal: Principal) => Promise<Verdict | undefined>;
-  /** Counts what became of the request of a key. */
-  readonly used: (principal: Principal, status: number) => void;
 }
 
 const DEFAULT_MAX_BODY_BYTES = 1024 * 1024;
 
 /** The function that serves all these routes of the API. Rejects with StoreError, ClientGone or a fault of ours. */
 export function createServe(parts: ServeParts, routes: readonly Route[]) {
-  const { authenticator, takeAccount, used } = parts;
+  const { authenticator, requests } = parts;
   const room = new Room();
 
   return async (route: Route, exchange: Exchange, params: Readonly<Record<string, string>>): Promise<Answer> => {
@@ -57,17 +52,17 @@ export function createServe(parts: ServeParts, routes: readonly Route[]) {
     const denied = deny(route, principal, exchange);
     const outcome = await (denied ??
       attempt({ route, exchange, params, principal }).catch((error: unknown) => {
-        if (principal !== undefined) used(principal, 500);
+        if (principal !== undefined) requests.count(principal, 500);
         throw error;
       }));
     const answer = 'kind' in outcome ? refusedApi(route, outcome, exchange) : outcome;
-    if (principal !== undefined) used(principal, answer.status);
+    if (principal !== undefined) requests.count(principal, answer.status);
     return answer;
   };
 
   async function attempt(asked: Asked): Promise<Answer | Refusal> {
     const { exchange, principal } = asked;
-    const over = refuseOver(principal && (await takeAccount(principal)), exchange);
+    const over = refuseOver(principal && (await requests.take(principal)), exchange);
     if (over !== undefined) return over;
     const leave = room.enter(principal?.tenant.id ?? '', sizeOf(asked));
     if (leave === undefined) return unavailable('Too many large requests are in progress.');

@@ -225,16 +225,16 @@ function noUse(): contract.TenantUsage {
 }
 
 /** What each tenant used in a span of whole UTC days, by its id; those that used nothing are not there. */
-async function useOfAll({ store, counts, usage }: Services, span: Span) {
+async function useOfAll({ store, counts, requests }: Services, span: Span) {
   const uses = new Map<string, contract.TenantUsage>();
   function useOf(tenant: string): contract.TenantUsage {
     const use = uses.get(tenant) ?? noUse();
     uses.set(tenant, use);
     return use;
   }
-  await usage.flush();
-  for (const { tenant, ...requests } of await usageOfAll(store, span.from, span.until))
-    Object.assign(useOf(tenant), requests);
+  await requests.flush();
+  for (const { tenant, ...counted } of await usageOfAll(store, span.from, span.until))
+    Object.assign(useOf(tenant), counted);
   for (const { tenant, messages } of await messagesOfAll(store, span.from, span.until))
     useOf(tenant).messages = messages;
   for await (const rows of counts.ofAll(span)) {

@@ -111,7 +111,7 @@ export function createFormHandler(parts: SubmitParts): (formRequest: FormRequest
     );
     if ('kind' in outcome) progress.submitted ??= await readUnread(formRequest.exchange);
     const answer = 'kind' in outcome ? refusedForm(formRequest, outcome, progress) : outcome;
-    if (progress.principal !== undefined) parts.used(progress.principal, answer.status);
+    if (progress.principal !== undefined) parts.requests.count(progress.principal, answer.status);
     metrics.submitted(progress.outcome ?? outcomeOf(answer));
     return answer;
   }
@@ -196,7 +196,7 @@ export function createFormHandler(parts: SubmitParts): (formRequest: FormRequest
     const denial = decide(principal, { permission: 'forms.submit', domain, ip: exchange.ip });
     if (denial === 'AUTH_FORBIDDEN') return lacksPermission('forms.submit');
     if (denial !== undefined) return refuse(denial);
-    return refuseOver(await parts.takeAccount(principal), exchange);
+    return refuseOver(await parts.requests.take(principal), exchange);
   }
 
   async function drop(refusal: Refusal, read: Pick<ReadBody, 'body'> | undefined): Promise<Refusal> {
