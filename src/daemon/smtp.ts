@@ -5,20 +5,16 @@ import type { RevisionOf } from '../accounts/projects.ts';
 import type { Limits } from '../accounts/rate-limits.ts';
 import type { ServerConfig } from '../config/schema.ts';
 import type { Snapshot } from '../config/snapshot.ts';
-import { mailauthResolver, type Resolver } from '../dns/resolver.ts';
+import type { Resolver } from '../dns/resolver.ts';
 import type { Domains } from '../domains/domains.ts';
 import { conversationOf } from '../forms/form-mail.ts';
 import type { CertificateKeeper } from '../lib/certificate.ts';
 import { parseListenAddress, type Bind, type ListenAddress } from '../lib/sockets.ts';
-import { authorRefusal, dmarcRefusal, writeAuthResults } from '../mail/auth-results.ts';
-import { authenticate } from '../mail/authenticate.ts';
-import { createMemory } from '../mail/lookups.ts';
-import { receivedLine } from '../mail/forward.ts';
 import { openReplyAddress, openReturnPath, openSrs } from '../mail/own-addresses.ts';
 import type { LoopbackAddress } from '../smtp-client/route.ts';
 import { createReportIntake, createReportReading } from '../smtp/aggregate-reports.ts';
 import { createBounceReading, createBounces } from '../smtp/bounces.ts';
-import { type MailAuthenticator, createSmtpPolicy } from '../smtp/accept.ts';
+import { createAuthenticator, createSmtpPolicy } from '../smtp/accept.ts';
 import { SmtpListener, type ListenerOptions } from '../smtp/listener.ts';
 import type { SmtpPolicy } from '../smtp/session.ts';
 import type { Directory } from '../smtp/recipients.ts';
@@ -57,8 +53,6 @@ export interface Smtp {
   close(graceMs: number): Promise<void>;
 }
 
-/** DNS has this long to say who a message is from, ms; RFC 5321 has clients wait ten minutes for the reply. */
-const AUTHENTICATION_MS = 10_000;
 /** RFC 8314 §3.3 */
 const IMPLICIT_TLS = 465;
 
@@ -152,35 +146,6 @@ function createPolicy(parts: SmtpParts, directory: () => Directory): SmtpPolicy 
     takeReport: createReportIntake(parts),
     takeReply: createReplyRelay({ ...parts, conversationOf: (id) => conversationOf(id, parts), ttl }),
     authenticate: createAuthenticator(parts),
-    received: (mail) => receivedLine({ ...mail, hostname: config().server.hostname }),
-    ttl,
     ask: parts.consent.ask,
   });
-}
-
-/** Asks DNS who the message is from, and what its author's domain wants of mail that is not. */
-function createAuthenticator({ config, clock, resolver }: SmtpParts): MailAuthenticator {
-  const ask = mailauthResolver(resolver);
-  const memory = createMemory();
-  return async (mail) => {
-    const { ip, helo, sender, isOwn } = mail;
-    const { server, inbound } = config();
-    const { verdicts, headers, author } = await authenticate(mail.pieces(), {
-      ip,
-      helo,
-      sender,
-      isOwn,
-      mta: server.hostname,
-      trusted: inbound.arc.trusted,
-      ask,
-      clock,
-      timeoutMs: AUTHENTICATION_MS,
-      memory,
-    });
-    const isReturned = sender === '' && mail.recipients.every(({ kind }) => kind === 'bounce' || kind === 'srs');
-    const refusal = isOwn
-      ? undefined
-      : (authorRefusal(author, { isReturned }) ?? dmarcRefusal(verdicts, inbound.dmarc));
-    return { headers, verdicts: writeAuthResults(verdicts), refusal };
-  };
 }

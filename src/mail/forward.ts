@@ -3,18 +3,8 @@
  * verify. Two things alone are edited: results that somebody else claims in our name are taken out, and a From that
  * DMARC would refuse at the next server is rewritten. Text is Latin-1, one character is one byte.
  */
-import { isIPv6 } from 'node:net';
-import { asciiAddress, needsSmtpUtf8, parseAddress, parseDomain, type Mailbox } from '../lib/addresses.ts';
-import {
-  cleanText,
-  dateHeader,
-  decodeWords,
-  mailDate,
-  mailboxHeader,
-  fieldsOf,
-  valueOf,
-  type Field,
-} from './header.ts';
+import { asciiAddress, parseAddress, type Mailbox } from '../lib/addresses.ts';
+import { cleanText, dateHeader, decodeWords, mailboxHeader, fieldsOf, valueOf, type Field } from './header.ts';
 
 /** `Delivered-To` and, where it goes to one address alone, `X-Forwarded-To`: of several, each would learn of the others. In ASCII: they ask nothing of the next server. */
 export function forwardHeaders({
@@ -133,49 +123,6 @@ function mailboxOf(phrase: string, inner: string): { name: string; address: stri
   const address = parseAddress(written)?.address ?? written;
   const name = decodeWords(phrase).trim();
   return address === '' && name === '' ? undefined : { name: name === '' ? address : name, address };
-}
-
-// The trace of a message that we took (RFC 5321 §4.4): whatever a client says of itself, it is one field.
-
-export interface Arrival {
-  readonly ip: string;
-  /** The argument of EHLO, as it came. */
-  readonly helo: string;
-  /** `ESMTPS`, … (RFC 3848) */
-  readonly protocol: string;
-  /** `TLSv1.3`, … ; null for clear text. */
-  readonly tls: string | null;
-  /** Ours. */
-  readonly hostname: string;
-  /** Of the message, in our records. */
-  readonly id: string;
-  /** Whom it is for; told where that is one address alone, in ASCII: of several each would learn of the others. */
-  readonly recipients: readonly { readonly original: string }[];
-  /** Milliseconds. */
-  readonly at: number;
-}
-
-/** The `Received:` field, with its CRLF. */
-export function receivedLine(arrival: Arrival): string {
-  const { ip, helo, protocol, tls, hostname, id, recipients, at } = arrival;
-  const literal = isIPv6(ip) ? `[IPv6:${ip}]` : `[${ip}]`;
-  const name = parseDomain(helo);
-  // Neither a domain nor this client's address: what it said is in the comment alone.
-  const from = name ?? literal;
-  const said = name === undefined && helo !== literal ? ` helo=${printable(helo)}` : '';
-  const [recipient, ...others] = recipients;
-  const isTold = recipient !== undefined && others.length === 0 && !needsSmtpUtf8(recipient.original);
-  const lines = [
-    `Received: from ${from} (${literal}${said})`,
-    `by ${hostname} with ${protocol}${tls === null ? '' : ` (${printable(tls)})`} id ${id}`,
-    ...(isTold ? [`for <${recipient.original}>`] : []),
-  ];
-  return `${lines.join('\r\n ')};\r\n ${mailDate(at)}\r\n`;
-}
-
-/** Within a comment. */
-function printable(text: string): string {
-  return text.slice(0, 255).replaceAll(/[^!-'*-[\]-~]/g, '?');
 }
 
 // Answers to reply addresses, which are passed on in the name of the form.

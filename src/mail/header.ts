@@ -2,7 +2,8 @@
  * The header of a message: the fields of one that came, and the text of those that we write. Text of a header that came is
  * Latin-1 here, one character is one byte.
  */
-import { parseAddress, type Mailbox } from '../lib/addresses.ts';
+import { isIPv6 } from 'node:net';
+import { needsSmtpUtf8, parseAddress, parseDomain, type Mailbox } from '../lib/addresses.ts';
 
 // The header block of a message as it came, to be looked at and edited field by field: whatever is not edited keeps its
 // bytes. Linear, wherever the pieces break.
@@ -276,4 +277,47 @@ function fromQ(content: string): Buffer {
     .replaceAll('_', ' ')
     .replaceAll(/=([0-9a-f]{2})/gi, (_, hex: string) => String.fromCharCode(Number.parseInt(hex, 16)));
   return Buffer.from(text, 'latin1');
+}
+
+// The trace of a message that we took (RFC 5321 §4.4): whatever a client says of itself, it is one field.
+
+export interface Arrival {
+  readonly ip: string;
+  /** The argument of EHLO, as it came. */
+  readonly helo: string;
+  /** `ESMTPS`, … (RFC 3848) */
+  readonly protocol: string;
+  /** `TLSv1.3`, … ; null for clear text. */
+  readonly tls: string | null;
+  /** Ours. */
+  readonly hostname: string;
+  /** Of the message, in our records. */
+  readonly id: string;
+  /** Whom it is for; told where that is one address alone, in ASCII: of several each would learn of the others. */
+  readonly recipients: readonly { readonly original: string }[];
+  /** Milliseconds. */
+  readonly at: number;
+}
+
+/** The `Received:` field, with its CRLF. */
+export function receivedLine(arrival: Arrival): string {
+  const { ip, helo, protocol, tls, hostname, id, recipients, at } = arrival;
+  const literal = isIPv6(ip) ? `[IPv6:${ip}]` : `[${ip}]`;
+  const name = parseDomain(helo);
+  // Neither a domain nor this client's address: what it said is in the comment alone.
+  const from = name ?? literal;
+  const said = name === undefined && helo !== literal ? ` helo=${printable(helo)}` : '';
+  const [recipient, ...others] = recipients;
+  const isTold = recipient !== undefined && others.length === 0 && !needsSmtpUtf8(recipient.original);
+  const lines = [
+    `Received: from ${from} (${literal}${said})`,
+    `by ${hostname} with ${protocol}${tls === null ? '' : ` (${printable(tls)})`} id ${id}`,
+    ...(isTold ? [`for <${recipient.original}>`] : []),
+  ];
+  return `${lines.join('\r\n ')};\r\n ${mailDate(at)}\r\n`;
+}
+
+/** Within a comment. */
+function printable(text: string): string {
+  return text.slice(0, 255).replaceAll(/[^!-'*-[\]-~]/g, '?');
 }

@@ -4,9 +4,14 @@
  */
 import type { Consent } from '../accounts/consent.ts';
 import type { ServerConfig } from '../config/schema.ts';
+import { mailauthResolver, type Resolver } from '../dns/resolver.ts';
 import { Budget } from '../lib/batch.ts';
+import type { Clock } from '../lib/clock.ts';
 import { createGarbage } from '../lib/gc.ts';
-import type { Refusal } from '../mail/auth-results.ts';
+import { authorRefusal, dmarcRefusal, type Refusal, writeAuthResults } from '../mail/auth-results.ts';
+import { authenticate } from '../mail/authenticate.ts';
+import { receivedLine } from '../mail/header.ts';
+import { createMemory } from '../mail/lookups.ts';
 import { enqueue, type NewMessage } from '../queue/enqueue.ts';
 import type { FreeSpace } from '../store/sqlite.ts';
 import { noteDue } from '../store/destinations.ts';
@@ -63,14 +68,10 @@ export interface SmtpPolicyParts extends RecorderParts {
   readonly directory: () => Directory;
   readonly freeSpace: FreeSpace;
   readonly authenticate: MailAuthenticator;
-  /** The Received line of a message, with its CRLF. */
-  readonly received: (mail: InboundMessage) => string;
   readonly takeBounce: Intake<'bounce'>;
   readonly takeReturned: Intake<'srs'>;
   readonly takeReply: Intake<'reply'>;
   readonly takeReport: Intake<'report'>;
-  /** How long a forward is tried, ms. */
-  readonly ttl: () => number;
   /** Asks the targets of a tenant to agree to its mail, where they have to. Never rejects. */
   readonly ask: Consent['ask'];
   /** There is mail to send. */
@@ -105,13 +106,14 @@ export function policyBasis(
 }
 
 function createAccept(parts: SmtpPolicyParts): ReceiveParts['accept'] {
-  const { store, clock, log } = parts;
+  const { store, clock, log, directory } = parts;
 
   async function take(mail: InboundMessage, recipient: Accepted): Promise<IntakeResult> {
     switch (recipient.kind) {
       case 'forward': {
         const { tenant, domain, targets: recipients, original } = recipient;
-        const about = { tenant, domain, recipients, ttl: parts.ttl(), subject: mail.subject };
+        const { default: ttl } = directory().snapshot.server.delivery.expire;
+        const about = { tenant, domain, recipients, ttl, subject: mail.subject };
         return enqueueForward({ inbound: mail.id, original, sender: mail.sender }, about, clock.now());
       }
       case 'discard':
@@ -153,7 +155,8 @@ function createAccept(parts: SmtpPolicyParts): ReceiveParts['accept'] {
     const messages = taken.flatMap((each) => each.messages ?? []);
     const isKept = messages.length > 0 || taken.some(({ keepsBytes }) => keepsBytes === true);
     const reply = `250 2.0.0 accepted as ${id}`;
-    const trace = parts.received(mail) + authentication.headers;
+    const { hostname } = directory().snapshot.server.server;
+    const trace = receivedLine({ ...mail, hostname }) + authentication.headers;
     await store.write([
       insertInbound(inboundRow(mail, { trace, verdicts: authentication.verdicts, messages })),
       ...(isKept ? chunks.last() : chunks.dropped()),
@@ -210,6 +213,44 @@ function duesOf(taken: readonly IntakeResult[]): Statement[] {
   for (const { name, due } of taken.flatMap((each) => each.dues ?? []))
     dues.set(name, Math.min(due, dues.get(name) ?? Infinity));
   return [...dues].sort(([a], [b]) => (a < b ? -1 : 1)).map(([name, due]) => noteDue({ name, due }));
+}
+
+/** DNS has this long to say who a message is from, ms; RFC 5321 has clients wait ten minutes for the reply. */
+const AUTHENTICATION_MS = 10_000;
+
+/** Asks DNS who the message is from, and what its author's domain wants of mail that is not. */
+export function createAuthenticator({
+  config,
+  clock,
+  resolver,
+}: {
+  readonly config: () => ServerConfig;
+  readonly clock: Clock;
+  readonly resolver: Resolver;
+}): MailAuthenticator {
+  const ask = mailauthResolver(resolver);
+  const memory = createMemory();
+  return async (mail) => {
+    const { ip, helo, sender, isOwn } = mail;
+    const { server, inbound } = config();
+    const { verdicts, headers, author } = await authenticate(mail.pieces(), {
+      ip,
+      helo,
+      sender,
+      isOwn,
+      mta: server.hostname,
+      trusted: inbound.arc.trusted,
+      ask,
+      clock,
+      timeoutMs: AUTHENTICATION_MS,
+      memory,
+    });
+    const isReturned = sender === '' && mail.recipients.every(({ kind }) => kind === 'bounce' || kind === 'srs');
+    const refusal = isOwn
+      ? undefined
+      : (authorRefusal(author, { isReturned }) ?? dmarcRefusal(verdicts, inbound.dmarc));
+    return { headers, verdicts: writeAuthResults(verdicts), refusal };
+  };
 }
 
 /**

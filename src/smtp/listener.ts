@@ -204,7 +204,8 @@ function createServer(options: ListenerOptions, limits: ConnectionLimits, sessio
   // Only a listed peer is believed about the client behind it, and it must say who that is. smtp-server looks at its option
   // once for each connection, behind this.
   server.server.prependListener('connection', (socket: Socket) => {
-    server.options.useProxy = addressInRanges(socket.remoteAddress ?? '', config().inbound.proxy_protocol);
+    const { proxy_protocol: proxies } = config().inbound;
+    server.options.useProxy = proxies.length > 0 && addressInRanges(socket.remoteAddress ?? '', proxies);
   });
   server.on('error', (error) => log.debug('inbound.connection', errorFields(error)));
   certificate?.onRenewal((renewed) => server.updateSecureContext({ ...renewed }));

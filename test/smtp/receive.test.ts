@@ -32,7 +32,7 @@ describe('what is taken', () => {
       sender: 'x@sender.test',
       recipients: ['info@example.test'],
       raw: `${HEAD}.one\r\ntwo\r\n..\r\n\r\n.\r\nlast\r\n`,
-      trace: 'Received: from client.test (127.0.0.1)\r\n',
+      trace: expect.stringMatching(/^Received: from client\.test \(\[127\.0\.0\.1\]\)\r\n by mail\.postern\.test with /),
       encoding: '7bit',
     });
     const { read } = door.store;
@@ -407,7 +407,7 @@ describe('a verdict', () => {
     expect(await client.reply()).toMatch(/^250/);
     expect(seen).toBe(HEAD + body);
     const [mail] = await door.taken();
-    expect(mail?.trace).toBe('Received: from client.test (127.0.0.1)\r\nReceived-SPF: pass\r\n');
+    expect(mail?.trace).toMatch(/^Received: from client\.test [^]*\r\nReceived-SPF: pass\r\n$/);
     expect(mail?.raw).toBe(seen);
   });
 });
