@@ -29,8 +29,8 @@ import type { Snapshot } from '../config/snapshot.ts';
 import type { ServerConfig } from '../config/schema.ts';
 import { createConfigSource, type Reload } from '../config/source.ts';
 import { projectStore, readServer } from './configuration.ts';
-import { loadDeliveryThread, openDelivery } from './delivery-remote.ts';
-import { loopbackSmtp, openMtaSts, openWebhookHttp } from './delivery.ts';
+import { openDelivery } from './delivery-remote.ts';
+import { loopbackSmtp, openMtaSts, openWebhookHttp } from './outgoing.ts';
 import { openDirectory, openSmtp } from './smtp.ts';
 import { createHttpDoor, createPolicyFetch, type HttpDoor } from '../dns/guarded-fetch.ts';
 import { refusesMail } from '../dns/mx.ts';
@@ -173,8 +173,6 @@ async function start(
   if (parts.store === undefined) ending.push(() => opened.close());
   let databaseErrors = 0;
   const store = watchFailures(opened, () => databaseErrors++);
-  const loading = loadDeliveryThread({ store, server, parts });
-  ending.push(async () => void (await loading?.thread.terminate()));
   await saveOperator(store, server.server.operator, clock.now());
   const machine = machineName();
   const projects = projectStore({ store, clock, machine });
@@ -237,7 +235,7 @@ async function start(
   });
   const revisionOf = createRevisions({ store, secrets: reading.secrets, reader });
 
-  const delivery = await openDelivery({ ...core, server, env, parts, keepLines: logLines.add }, loading);
+  const delivery = await openDelivery({ ...core, server, env, parts, keepLines: logLines.add });
   ending.push(() => delivery.stop(GRACE_MS));
   const peers = joinCluster({ ...core, hear, wakeHere: delivery.wake });
   ending.push(() => peers.close());

@@ -1,13 +1,27 @@
 /** Delivery as the daemon sees it: in a thread of its own, or in this one where a test holds the clock or the name servers. */
 import { once } from 'node:events';
-import { MessageChannel, Worker as Thread, type MessagePort } from 'node:worker_threads';
+import { MessageChannel, Worker as Thread } from 'node:worker_threads';
+import { AggregatorRegistry } from 'prom-client';
+import type { ServerConfig } from '../config/schema.ts';
+import type { Reading } from '../http/metrics.ts';
 import { TurnBatch } from '../lib/batch.ts';
 import type { Clock } from '../lib/clock.ts';
+import { errorFields } from '../lib/errors.ts';
+import type { Log } from '../lib/log.ts';
+import { isAnyDeliveryOpen } from '../store/figures.ts';
 import { createDeliveryMetrics } from './delivery-metrics.ts';
-import { startDelivery, type Delivery, type DeliveryParts, type FromDelivery, type ToDelivery } from './delivery.ts';
+import type { Delivery, DeliveryParts, FromDelivery, Listening, ToDelivery } from './delivery.ts';
 
 /** A thread that has been silent for so long is stuck, ms. */
-const SILENT_MS = 15_000;
+const MAX_SILENT_MS = 15_000;
+/** The same while it starts, on a busy machine. */
+const MAX_START_MS = 60_000;
+/** Between two looks whether anything is to be delivered, ms. */
+const LOOK_MS = 5000;
+/** So long after there was something to deliver the thread ends, ms. */
+const DELIVERY_IDLE_MS = 60_000;
+/** What is accepted while it ends may be in flight already, ms. */
+const GRACE_MS = 10_000;
 
 export interface OpenDelivery extends Omit<DeliveryParts, 'random' | 'metrics'> {
   /** Takes the lines of the thread's log. */
@@ -16,39 +30,10 @@ export interface OpenDelivery extends Omit<DeliveryParts, 'random' | 'metrics'> 
   readonly parts: Partial<Pick<DeliveryParts, 'clock' | 'resolver' | 'random' | 'pool'>>;
 }
 
-/** The delivery thread, which loads its code and then waits to be started. */
-export interface LoadingThread {
-  readonly thread: Thread;
-  readonly port: MessagePort;
-}
-
-/** Begins to load it, where this daemon delivers in a thread of its own: that takes as long as the rest of a start. */
-export function loadDeliveryThread({
-  store,
-  server,
-  parts,
-}: Pick<OpenDelivery, 'store' | 'server' | 'parts'>): LoadingThread | undefined {
-  const isHere = parts.clock !== undefined || parts.resolver !== undefined;
-  if (isHere || !server.server.roles.includes('delivery')) return undefined;
-  const { port1, port2 } = new MessageChannel();
-  const handle = store.share();
-  const thread = new Thread(new URL('./delivery-thread.ts', import.meta.url), {
-    workerData: { port: port2, handle, server },
-    transferList: handle.dialect === 'sqlite' ? [port2, handle.port] : [port2],
-    name: 'delivery',
-  });
-  thread.once('error', (error) => {
-    throw error;
-  });
-  return { thread, port: port1 };
-}
-
-/** Starts it where this daemon has the role: in the thread, or in this one where a test holds the clock or the name servers. */
-export async function openDelivery(
-  { parts, keepLines, ...here }: OpenDelivery,
-  loading: LoadingThread | undefined,
-): Promise<Delivery> {
-  if (!here.server.server.roles.includes('delivery')) {
+/** Opens delivery where this daemon has the role: in a thread, or in this one where a test holds the clock or the name servers. */
+export async function openDelivery({ parts, keepLines, ...here }: OpenDelivery): Promise<Delivery> {
+  const { store, clock, log, server } = here;
+  if (!server.server.roles.includes('delivery')) {
     return {
       wake() {},
       configure() {},
@@ -59,22 +44,129 @@ export async function openDelivery(
       stop: () => Promise.resolve(),
     };
   }
-  if (loading !== undefined) return startDeliveryThread(loading, { clock: here.clock, keepLines });
+  if (parts.clock === undefined && parts.resolver === undefined) {
+    const isNeeded = () => isAnyDeliveryOpen(store);
+    return deliverInThread({
+      clock,
+      log,
+      server,
+      isNeeded,
+      start: (began) => startDeliveryThread({ ...began, store, clock, keepLines }),
+    });
+  }
+  const { startDelivery } = await import('./delivery.ts');
   const metrics = createDeliveryMetrics();
   return startDelivery({ ...here, random: parts.random ?? Math.random, pool: parts.pool, metrics });
 }
 
-/** Starts delivery in the thread. Where it ends by itself the process does, too: systemd starts it again, the queue goes on. */
-async function startDeliveryThread(
-  { thread, port }: LoadingThread,
-  { clock, keepLines }: { readonly clock: Clock; readonly keepLines: (line: string) => void },
-): Promise<Delivery> {
+/** The delivery thread, from its start to its end. */
+export interface DeliveryThread extends Pick<Delivery, 'wake' | 'configure' | 'problem' | 'isStuck' | 'stop'> {
+  /** What it has counted since its start. */
+  metrics(): Reading;
+}
+
+export interface InThread {
+  readonly clock: Clock;
+  readonly log: Log;
+  readonly server: ServerConfig;
+  /** Whether anything is queued or being sent. */
+  readonly isNeeded: () => Promise<boolean>;
+  readonly start: (parts: { readonly server: ServerConfig; readonly listening: Listening }) => DeliveryThread;
+}
+
+/**
+ * Delivers in a thread that runs while there is something to deliver, and for a minute after that. It is started when the
+ * daemon listens, so that no start waits for it, and an idle daemon does without its memory.
+ */
+export async function deliverInThread({ clock, log, isNeeded, start, ...first }: InThread): Promise<Delivery> {
+  let { server } = first;
+  let listening: Listening | undefined;
+  let thread: DeliveryThread | undefined;
+  let isEnding = false;
+  let neededAt = clock.monotonic();
+  /** By threads that have ended. */
+  let counted = await createDeliveryMetrics().read();
+  let watching = Promise.resolve();
+  const stopping = new AbortController();
+
+  function wake(): void {
+    neededAt = clock.monotonic();
+    if (isEnding || stopping.signal.aborted) return;
+    if (thread !== undefined) thread.wake();
+    else if (listening !== undefined) thread = start({ server, listening });
+  }
+
+  async function end(graceMs: number): Promise<void> {
+    if (thread === undefined) return;
+    isEnding = true;
+    const beganAt = clock.monotonic();
+    await thread.stop(graceMs);
+    counted = await sum([counted, thread.metrics()]);
+    thread = undefined;
+    isEnding = false;
+    if (neededAt >= beganAt) wake();
+  }
+
+  /** Looks from time to time, too: an earlier run or another daemon may have left something, and a retry wakes nobody. */
+  async function watch(): Promise<void> {
+    while (!stopping.signal.aborted) {
+      const isNeededNow = await isNeeded().catch((error: unknown) => {
+        log.error('queue.fault', errorFields(error));
+        return thread !== undefined;
+      });
+      if (isNeededNow && thread === undefined) wake();
+      else if (isNeededNow) neededAt = clock.monotonic();
+      else if (clock.monotonic() - neededAt >= DELIVERY_IDLE_MS) await end(GRACE_MS);
+      await clock.sleep(LOOK_MS, stopping.signal);
+    }
+  }
+
+  return {
+    wake,
+    configure(next) {
+      server = next;
+      thread?.configure(next);
+    },
+    setListening(next) {
+      listening = next;
+      watching = watch();
+    },
+    problem: () => thread?.problem(),
+    metrics: () => (thread === undefined ? Promise.resolve(counted) : sum([counted, thread.metrics()])),
+    isStuck: () => thread?.isStuck() ?? false,
+    async stop(graceMs) {
+      stopping.abort();
+      await watching;
+      await end(graceMs);
+    },
+  };
+}
+
+function sum(readings: readonly Reading[]): Promise<Reading> {
+  return AggregatorRegistry.aggregate([...readings]).getMetricsAsJSON();
+}
+
+/** Starts the thread. Where it ends by itself the process does, too: systemd starts it again, the queue goes on. */
+function startDeliveryThread({
+  store,
+  clock,
+  keepLines,
+  ...data
+}: Parameters<InThread['start']>[0] & Pick<OpenDelivery, 'store' | 'clock' | 'keepLines'>): DeliveryThread {
+  const { port1: port, port2 } = new MessageChannel();
+  const handle = store.share();
+  const thread = new Thread(new URL('./delivery-thread.ts', import.meta.url), {
+    workerData: { port: port2, handle, ...data },
+    transferList: handle.dialect === 'sqlite' ? [port2, handle.port] : [port2],
+    name: 'delivery',
+  });
+  thread.once('error', (error) => {
+    throw error;
+  });
   let state: FromDelivery = { problem: undefined, isStuck: false, metrics: [], lines: [] };
-  tell({ kind: 'start' });
-  await once(port, 'message');
-  let heardAt = clock.monotonic();
+  let silentAt = clock.monotonic() + MAX_START_MS;
   port.on('message', (message: FromDelivery) => {
-    heardAt = clock.monotonic();
+    silentAt = clock.monotonic() + MAX_SILENT_MS;
     state = message;
     for (const line of message.lines) keepLines(line);
   });
@@ -87,15 +179,14 @@ async function startDeliveryThread(
   const wakes = new TurnBatch<undefined>(() => tell({ kind: 'wake' }));
 
   function isSilent(): boolean {
-    return clock.monotonic() - heardAt > SILENT_MS;
+    return clock.monotonic() > silentAt;
   }
 
   return {
     wake: () => wakes.add(undefined),
     configure: (next) => tell({ kind: 'configure', server: next }),
-    setListening: (listening) => tell({ kind: 'listening', listening }),
     problem: () => (isSilent() ? 'the delivery thread is silent' : state.problem),
-    metrics: () => Promise.resolve(state.metrics),
+    metrics: () => state.metrics,
     isStuck: () => state.isStuck || isSilent(),
     async stop(graceMs) {
       const ended = once(thread, 'exit');

@@ -1,8 +1,7 @@
 /** The delivery thread: the delivering half of the daemon on a store connection of its own. */
-import { once } from 'node:events';
 import { workerData, type MessagePort } from 'node:worker_threads';
 import type { ServerConfig } from '../config/schema.ts';
-import { startDelivery, BEAT_MS, type FromDelivery, type ToDelivery } from './delivery.ts';
+import { startDelivery, BEAT_MS, type FromDelivery, type Listening, type ToDelivery } from './delivery.ts';
 import { createDeliveryMetrics } from './delivery-metrics.ts';
 import { createDnssec } from '../dns/dnssec.ts';
 import { createResolver } from '../dns/resolver.ts';
@@ -12,7 +11,12 @@ import { createLog } from '../lib/log.ts';
 import { connectStore } from '../store/database.ts';
 import { watchFailures, type StoreHandle } from '../store/store.ts';
 
-const { port, handle, server } = workerData as { port: MessagePort; handle: StoreHandle; server: ServerConfig };
+const { port, handle, server, listening } = workerData as {
+  port: MessagePort;
+  handle: StoreHandle;
+  server: ServerConfig;
+  listening: Listening;
+};
 
 /** What the main thread is to show; more than these between two beats are in the log alone. */
 const MAX_LINES = 5000;
@@ -37,22 +41,17 @@ const parts = {
   env: process.env,
   metrics,
 };
-// Not before the main thread has read its configuration and has the keys that mail is signed with.
-await once(port, 'message');
 const delivery = await startDelivery(parts);
+delivery.setListening(listening);
+// Nobody waits for the start any more.
+compactHeap();
 
 port.on('message', (message: ToDelivery) => {
   switch (message.kind) {
-    case 'start':
-      return undefined;
     case 'wake':
       return delivery.wake();
     case 'configure':
       return delivery.configure(message.server);
-    case 'listening':
-      delivery.setListening(message.listening);
-      // The start is over, and nobody waits for it any more.
-      return compactHeap();
     case 'stop':
       void stop(message.graceMs);
   }
@@ -62,23 +61,28 @@ void beat();
 
 async function beat(): Promise<void> {
   while (!stopping.signal.aborted) {
-    const reading = await metrics.read();
-    const told = lines;
-    lines = [];
-    const state: FromDelivery = {
-      problem: delivery.problem(),
-      isStuck: delivery.isStuck(),
-      metrics: reading,
-      lines: told,
-    };
-    port.postMessage(state);
+    await tell();
     await systemClock.sleep(BEAT_MS, stopping.signal);
   }
+}
+
+async function tell(): Promise<void> {
+  const reading = await metrics.read();
+  const told = lines;
+  lines = [];
+  const state: FromDelivery = {
+    problem: delivery.problem(),
+    isStuck: delivery.isStuck(),
+    metrics: reading,
+    lines: told,
+  };
+  port.postMessage(state);
 }
 
 async function stop(graceMs: number): Promise<void> {
   stopping.abort();
   await delivery.stop(graceMs);
   await store.close();
+  await tell();
   port.close();
 }

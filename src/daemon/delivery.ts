@@ -3,7 +3,6 @@
  * (`delivery-thread.ts`), so that neither RSA nor a slow mail server is felt by whoever fills in a form.
  */
 import { createSecretKey, randomUUID } from 'node:crypto';
-import { networkInterfaces } from 'node:os';
 import { isDeepStrictEqual } from 'node:util';
 import { placeDeliveries } from '../accounts/message-limits.ts';
 import { createKeyring } from '../domains/dkim-keys.ts';
@@ -23,11 +22,11 @@ import type { SigningContext } from '../mail/dkim.ts';
 import { createSmtpClient } from '../smtp-client/client.ts';
 import { TlsSessions, type TlsSession } from '../smtp-client/tls-sessions.ts';
 import { createTlsReportSource } from '../smtp-client/tls-reports.ts';
-import { MtaSts, type MtaStsOptions } from '../smtp-client/mta-sts.ts';
 import type { Random, Source } from '../queue/transport.ts';
-import type { LoopbackAddress, LoopbackSmtp } from '../smtp-client/route.ts';
+import type { LoopbackAddress } from '../smtp-client/route.ts';
 import type { DeliveryMetrics } from './delivery-metrics.ts';
 import { startJobs } from './jobs.ts';
+import { loopbackSmtp, openMtaSts, openWebhookHttp } from './outgoing.ts';
 import { createProcessPool, type ProcessPool } from './process-pool.ts';
 import { createSystemSource, systemMail } from '../queue/system-mail.ts';
 import { actOnMany } from '../queue/operate.ts';
@@ -39,15 +38,12 @@ import { policyAlertFor } from '../smtp/policy-alert.ts';
 import { createReplySource } from '../smtp/reply-relay.ts';
 import { openSrsKeys } from '../smtp/srs-keys.ts';
 import { clearFailures, RELAY } from '../store/destinations.ts';
-import { isDomainKnown } from '../store/domains.ts';
 import { noteFailedNotification } from '../store/form-options.ts';
 import { obtainSecret } from '../store/secrets.ts';
 import type { Store } from '../store/store.ts';
 import type { MessageKind } from '../store/tables.ts';
 import { createTransactionalSource } from '../transactional/source.ts';
-import { createHttpDoor, createPolicyFetch, type HttpDoor } from '../dns/guarded-fetch.ts';
 import type { Reading } from '../http/metrics.ts';
-import { version } from '../lib/version.ts';
 import { findProject } from '../store/projects.ts';
 import { findTenant } from '../store/tenants.ts';
 
@@ -209,47 +205,6 @@ export async function startDelivery(parts: DeliveryParts): Promise<Delivery> {
   };
 }
 
-/** The policies of domains to which mail is sent; where these may be on private networks, what serves their policies may be, too. */
-export function openMtaSts({
-  config,
-  ...parts
-}: Pick<DeliveryParts, 'store' | 'clock' | 'log' | 'resolver'> &
-  Pick<SourceParts, 'config'> &
-  Pick<MtaStsOptions, 'onFailure'>): MtaSts {
-  const fetchPolicy = createPolicyFetch({
-    resolver: parts.resolver,
-    userAgent: `Postern/${version()}`,
-    allowPrivate: () => config().delivery.allow_private_networks,
-  });
-  return new MtaSts({ ...parts, fetchPolicy });
-}
-
-/** The SMTP port of this daemon, for the domains that it may know and its own name. */
-export function loopbackSmtp({
-  store,
-  config,
-  place,
-}: Pick<SourceParts, 'config'> & {
-  readonly store: Store;
-  readonly place: () => LoopbackAddress | undefined;
-}): LoopbackSmtp {
-  return {
-    async takes(domain) {
-      return domain === config().server.hostname || (await isDomainKnown(store, domain));
-    },
-    place() {
-      const at = place();
-      return at && { ...at, host: LOOPBACKS.get(at.host) ?? at.host };
-    },
-  };
-}
-
-/** Where to find what listens on every address. */
-const LOOPBACKS: ReadonlyMap<string, string> = new Map([
-  ['::', '::1'],
-  ['0.0.0.0', '127.0.0.1'],
-]);
-
 interface SourceParts extends Pick<ProcessPool, 'renderer'> {
   readonly config: () => ServerConfig;
   readonly revisionOf: RevisionOf;
@@ -287,14 +242,11 @@ async function createSource(
 // What the main thread and the delivery thread say to each other.
 
 export type ToDelivery =
-  /** Goes first. */
-  | { readonly kind: 'start' }
   | { readonly kind: 'wake' }
   | { readonly kind: 'configure'; readonly server: ServerConfig }
-  | { readonly kind: 'listening'; readonly listening: Listening }
   | { readonly kind: 'stop'; readonly graceMs: number };
 
-/** How the thread is; the first says that it is ready. */
+/** How the thread is. */
 export interface FromDelivery {
   readonly problem: string | undefined;
   readonly isStuck: boolean;
@@ -305,30 +257,6 @@ export interface FromDelivery {
 
 /** How often the thread says how it is, ms. */
 export const BEAT_MS = 2000;
-
-/** The HTTP client of webhooks, under the configuration that is active at each moment; `listening`: where this daemon answers HTTP. */
-export function openWebhookHttp({
-  resolver,
-  config,
-  listening,
-}: {
-  readonly resolver: Resolver;
-  readonly config: () => ServerConfig;
-  readonly listening: () => readonly ListenAddress[];
-}): HttpDoor {
-  return createHttpDoor({
-    resolver,
-    userAgent: `Postern/${version()}`,
-    allowPrivate: () => config().webhooks.allow_private_networks,
-    isOwn: (address, port) => {
-      const machine = Object.values(networkInterfaces()).flatMap((list = []) => list.map((own) => own.address));
-      const isMine = config().server.public_ips.includes(address) || machine.includes(address);
-      return listening().some(
-        ({ host, port: own }) => own === port && (host === address || (LOOPBACKS.has(host) && isMine)),
-      );
-    },
-  });
-}
 
 /** Alerts the owner of the project whose configuration names the webhook, else the tenant. */
 function alertWebhookOwner(

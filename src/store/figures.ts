@@ -52,6 +52,16 @@ const others = reader(
     (select count(*) from destinations where name = ${sql.lit(RELAY)} and failures > 0) as "relayFailing"`,
 );
 
+const open = reader(
+  () => sql<{ id: string }>`select id from deliveries
+    where state in ('queued', 'deferred', 'sending') and ${unsettled} limit 1`,
+);
+
+/** Whether anything is still to be delivered, now or later. */
+export async function isAnyDeliveryOpen(store: Store): Promise<boolean> {
+  return (await open(store)).length > 0;
+}
+
 export interface WorstDestination {
   readonly destination: string;
   /** At most `MAX_COUNTED`. */
