@@ -36,7 +36,7 @@ import { createHttpDoor, createPolicyFetch, type HttpDoor } from '../dns/guarded
 import { refusesMail } from '../dns/mx.ts';
 import { createDnssec } from '../dns/dnssec.ts';
 import { createResolver, type Resolver } from '../dns/resolver.ts';
-import { createDoctor } from '../doctor/doctor.ts';
+import type { Inquiry } from '../doctor/doctor.ts';
 import { createEventCounts, forgetOldEvents } from '../events/counts.ts';
 import { createEventStreams } from '../events/streams.ts';
 import { acceptSubmission, sweepAcknowledged, type Admitted } from '../forms/accept.ts';
@@ -87,8 +87,6 @@ import { keepAcmeCertificates, type AcmeCertificateParts, type AcmeCertificates 
 import { tlsModeOf } from '../config/schema-server.ts';
 import { obtainSecret } from '../store/secrets.ts';
 import { createTlsReports } from '../smtp-client/tls-reports.ts';
-import { createExplain } from '../explain/explain.ts';
-import { trace } from '../explain/trace.ts';
 import { openSrsKeys } from '../smtp/srs-keys.ts';
 import { createSenderOf } from '../transactional/sender.ts';
 
@@ -162,7 +160,7 @@ async function start(
   const { ok: server } = origin;
   const { roles, hostname } = server.server;
   const logLines = createLogLines(clock);
-  const log = parts.log ?? createLog({ ...server.log, keep: logLines.add });
+  const log = parts.log ?? (await createLog({ ...server.log, keep: logLines.add }));
   const pool =
     parts.pool ?? createProcessPool({ log, cacheFolder: env['NODE_COMPILE_CACHE'], maxWaiting: MAX_WAITING });
   ending.push(() => pool.close());
@@ -313,7 +311,8 @@ async function start(
   const srs = await openSrsKeys(core);
   const directory = await openDirectory({ ...core, domains }, srs);
   const mtaSts = openMtaSts(core);
-  const explain = createExplain({
+  // What an operator asks for now and then is loaded when it is asked for.
+  const explainParts = {
     ...core,
     mtaSts,
     domains,
@@ -325,7 +324,7 @@ async function start(
       await srs.renew();
       return directory();
     },
-  });
+  };
 
   // Listen.
   const sockets = activatedSockets(env, process.pid);
@@ -366,16 +365,22 @@ async function start(
     hostKeys,
     backups,
     serverFile: file,
-    doctor: createDoctor({
-      ...core,
-      certificate,
-      queueProblem: delivery.problem,
-      databaseFile: path,
-      forwardedBy: forwarded.peers,
-    }),
-    explain,
+    async doctor(inquiry: Inquiry) {
+      const { createDoctor } = await import('../doctor/doctor.ts');
+      const { problem: queueProblem } = delivery;
+      return createDoctor({ ...core, certificate, queueProblem, databaseFile: path, forwardedBy: forwarded.peers })(
+        inquiry,
+      );
+    },
+    async explain(what: string, tenant?: string) {
+      const { createExplain } = await import('../explain/explain.ts');
+      return createExplain(explainParts)(what, tenant);
+    },
     reportsOn: (span) => receivedReports(core, span),
-    trace: (id, tenant) => trace(store, id, tenant),
+    async trace(id, tenant) {
+      const { trace } = await import('../explain/trace.ts');
+      return trace(store, id, tenant);
+    },
     files,
     idempotency,
     confirmations: {

@@ -22,12 +22,12 @@ const { port, handle, server, listening } = workerData as {
 const MAX_LINES = 5000;
 let lines: string[] = [];
 
-const log = createLog({
+const log = await createLog({
   ...server.log,
   keep: (line) => void (lines.length < MAX_LINES && lines.push(line)),
 });
 const metrics = createDeliveryMetrics();
-const store = watchFailures(connectStore(handle), metrics.databaseFailed);
+const store = watchFailures(await connectStore(handle), metrics.databaseFailed);
 const resolver = createResolver({ servers: server.dns.servers, log });
 const dnssec = createDnssec({ ...server.dns, clock: systemClock });
 const parts = {

@@ -6,7 +6,6 @@
  * They are processes and not threads because a thread that needs one large piece of memory too many ends the whole daemon
  * (docs/dependencies.md). They start when they are needed, and end when they were idle for a while.
  */
-import { Tinypool } from 'tinypool';
 import { PUSHED_FILE, type BundleReader, type ReadBundle } from '../config/bundle.ts';
 import { freeze } from '../config/snapshot.ts';
 import { BusyError, errorFields } from '../lib/errors.ts';
@@ -65,20 +64,26 @@ export interface ProcessPoolOptions {
 export function createProcessPool(options: ProcessPoolOptions): ProcessPool {
   const { log, cacheFolder, maxWaiting = Number.POSITIVE_INFINITY } = options;
   const turns = new Turns(PROCESSES);
-  const pool: Processes = new Tinypool({
-    filename: new URL('./pool-process.ts', import.meta.url).href,
-    runtime: 'child_process',
-    // They know nothing of the daemon's environment, where secrets are, but where compiled code is kept.
-    env: cacheFolder === undefined ? {} : { NODE_COMPILE_CACHE: cacheFolder },
-    // SIGUSR1 would open the debugger.
-    execArgv: [`--max-old-space-size=${MAX_HEAP_MIB}`, '--disable-warning=ExperimentalWarning', '--disable-sigusr1'],
-    serialization: 'advanced',
-    minThreads: 0,
-    maxThreads: PROCESSES,
-    idleTimeout: IDLE_MS,
-    maxMemoryLimitBeforeRecycle: MAX_KEPT_BYTES,
-  });
-  pool.on('error', (error: unknown) => log.warn('pool.process_failed', errorFields(error)));
+  let pool: Promise<Processes> | undefined;
+
+  async function open(): Promise<Processes> {
+    const { Tinypool } = await import('tinypool');
+    const processes: Processes = new Tinypool({
+      filename: new URL('./pool-process.ts', import.meta.url).href,
+      runtime: 'child_process',
+      // They know nothing of the daemon's environment, where secrets are, but where compiled code is kept.
+      env: cacheFolder === undefined ? {} : { NODE_COMPILE_CACHE: cacheFolder },
+      // SIGUSR1 would open the debugger.
+      execArgv: [`--max-old-space-size=${MAX_HEAP_MIB}`, '--disable-warning=ExperimentalWarning', '--disable-sigusr1'],
+      serialization: 'advanced',
+      minThreads: 0,
+      maxThreads: PROCESSES,
+      idleTimeout: IDLE_MS,
+      maxMemoryLimitBeforeRecycle: MAX_KEPT_BYTES,
+    });
+    processes.on('error', (error: unknown) => log.warn('pool.process_failed', errorFields(error)));
+    return processes;
+  }
 
   /** The reply; undefined where it took more time or memory than it may. */
   async function run<Name extends keyof Orders>(
@@ -111,7 +116,9 @@ export function createProcessPool(options: ProcessPoolOptions): ProcessPool {
 
   /** Budgets are of the machine's time, whatever clock the daemon is given. */
   async function within<Name extends keyof Orders>(ms: number, name: Name, order: Order<Name>): Promise<Reply<Name>> {
-    return pool.run(order, { name, signal: AbortSignal.timeout(ms) });
+    pool ??= open();
+    const processes = await pool;
+    return processes.run(order, { name, signal: AbortSignal.timeout(ms) });
   }
 
   return {
@@ -142,7 +149,7 @@ export function createProcessPool(options: ProcessPoolOptions): ProcessPool {
         return rendered ?? parts.map((part) => endedPart(part, TOO_MUCH));
       },
     },
-    close: () => pool.destroy(),
+    close: async () => (await pool)?.destroy(),
   };
 }
 

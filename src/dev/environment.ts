@@ -67,7 +67,7 @@ export async function startWorld({ data, port, write }: WorldOptions): Promise<W
       folder: join(folder, 'outbox'),
       hostname: 'mx.inbox.test',
       resolver: createResolver({ servers: [dns.address] }),
-      log: createLog({ level: 'warn', format: 'auto', redact_addresses: false }),
+      log: await createLog({ level: 'warn', format: 'auto', redact_addresses: false }),
     });
     closing.push(() => mx.close());
     const web = await freePort(port);

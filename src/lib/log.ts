@@ -4,7 +4,6 @@
  */
 import { isatty } from 'node:tty';
 import pino from 'pino';
-import pretty from 'pino-pretty';
 import type { Clock } from './clock.ts';
 import { isJournal, priorityOf } from './journal.ts';
 import { LOG_EVENTS, type LogEvent } from './log-events.ts';
@@ -46,11 +45,16 @@ const MAX_TURN_LENGTH = 64 * 1024;
  * A log that writes to a file descriptor at the end of each turn of the event loop; every thread may have one. Nobody waits for
  * the reader of a pipe, or for the journal: a synchronous write would hold up the thread until there is room.
  */
-export function createLog(options: LogOptions): AdjustableLog {
+export async function createLog(options: LogOptions): Promise<AdjustableLog> {
   const fd = options.fd ?? 1;
   const human = options.format === 'pretty' || (options.format === 'auto' && isatty(fd));
   const stream = human
-    ? pretty({ destination: fd, sync: true, colorize: process.env['NO_COLOR'] === undefined, ignore: 'pid,hostname' })
+    ? (await import('pino-pretty')).default({
+        destination: fd,
+        sync: true,
+        colorize: process.env['NO_COLOR'] === undefined,
+        ignore: 'pid,hostname',
+      })
     : turnByTurn(
         pino.destination({ dest: fd, sync: false, maxLength: MAX_WAITING_BYTES }),
         isJournal(fd, options.journal ?? process.env['JOURNAL_STREAM']) ? withPriority : (line) => line,

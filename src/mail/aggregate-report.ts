@@ -12,9 +12,6 @@ import { readDmarcReport } from './dmarc-report.ts';
 import { contentOf, partsOf, withLf } from './report-parts.ts';
 import { readTlsReport } from './received-tls-report.ts';
 
-/** The largest message that is read. */
-export const MAX_AGGREGATE_BYTES = 5 * 1024 * 1024;
-
 const MAX_CANDIDATES = 5;
 const MAX_ENTRIES = 10;
 const MAX_BYTES = 20 * 1024 * 1024;

@@ -13,7 +13,6 @@ import { parseAddress } from '../lib/addresses.ts';
 import type { Clock } from '../lib/clock.ts';
 import { errorFields } from '../lib/errors.ts';
 import type { Log } from '../lib/log.ts';
-import { MAX_AGGREGATE_BYTES } from '../mail/aggregate-report.ts';
 import type { AggregateReport } from '../mail/aggregate-rows.ts';
 import { readAuthResults, type AuthResults } from '../mail/auth-results.ts';
 import { fieldsOf, splitHeader, valueOf } from '../mail/header.ts';
@@ -38,6 +37,9 @@ import type { UnreadReportRow } from '../store/tables.ts';
 import { OPERATOR } from '../store/tenants.ts';
 import type { Intake } from './accept.ts';
 import type { ReportReader } from './report-reader.ts';
+
+/** The largest message that is read. */
+const MAX_AGGREGATE_BYTES = 5 * 1024 * 1024;
 
 const HOUR = 3_600_000;
 const DAY = 24 * HOUR;

@@ -8,7 +8,6 @@ import { PassingError, UserError, codeOf, messageOf } from '../lib/errors.ts';
 import { silentLog, type Log } from '../lib/log.ts';
 import { copyBeforeMigration, migrationCopies } from './copies.ts';
 import { migrationsFor } from './migrations/index.ts';
-import { connectClient, createMigrationPool, openPostgresStore } from './postgres.ts';
 import { holdLock, openForWriting } from './sqlite-connection.ts';
 import { connectSqliteStore, createSqliteStore, openSqliteReader } from './sqlite.ts';
 import type { Dialect } from './statement.ts';
@@ -30,6 +29,7 @@ export async function createStore(url: string, options: StoreOptions = {}): Prom
   try {
     const file = databaseFile(url);
     if (file === undefined) {
+      const { connectClient, createMigrationPool, openPostgresStore } = await postgres();
       // In words of its own: whether the server is there, and whether it keeps what it is told.
       await (await connectClient(url)).end();
       await migrate(new Kysely({ dialect: new PostgresDialect({ pool: createMigrationPool(url) }) }), 'postgres');
@@ -57,8 +57,11 @@ export async function openForReadingOnly(url: string): Promise<Store> {
   if (file !== undefined && !existsSync(file)) throw new UserError(`${what} does not exist`);
   let store: Store | undefined;
   try {
-    if (file === undefined) await (await connectClient(url)).end();
-    store = file === undefined ? openPostgresStore(url) : openSqliteReader(resolve(file));
+    if (file === undefined) {
+      const { connectClient, openPostgresStore } = await postgres();
+      await (await connectClient(url)).end();
+      store = openPostgresStore(url);
+    } else store = openSqliteReader(resolve(file));
     const done = await migrationNames(store.read, store.dialect);
     const wanted = Object.keys(migrationsFor(store.dialect));
     if (done.length !== wanted.length || done.some((name) => !wanted.includes(name))) {
@@ -157,8 +160,14 @@ function refuseRemains(path: string): void {
 }
 
 /** Opens the store in another thread of the daemon. */
-export function connectStore(handle: StoreHandle): Store {
-  return handle.dialect === 'sqlite' ? connectSqliteStore(handle.path, handle.port) : openPostgresStore(handle.url);
+export async function connectStore(handle: StoreHandle): Promise<Store> {
+  if (handle.dialect === 'sqlite') return connectSqliteStore(handle.path, handle.port);
+  return (await postgres()).openPostgresStore(handle.url);
+}
+
+/** Its driver takes 1.4 MiB, which SQLite does without. */
+function postgres() {
+  return import('./postgres.ts');
 }
 
 interface Copying {

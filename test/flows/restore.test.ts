@@ -59,7 +59,7 @@ async function restore({ backup, serverFile }: Pick<Saved, 'backup' | 'serverFil
 const ASKED = ['--outside-files', 'create'];
 
 async function startOn({ serverFile }: Saved): Promise<Daemon> {
-  const log = createLog({ level: 'silent', format: 'json', redact_addresses: false });
+  const log = await createLog({ level: 'silent', format: 'json', redact_addresses: false });
   const daemon = await startDaemon(serverFile, { log });
   onTestFinished(() => daemon.close());
   return daemon;

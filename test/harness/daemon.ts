@@ -130,7 +130,7 @@ export async function startTestWorld(settings: WorldSettings = {}): Promise<Test
     alerts: { ...server['alerts'] },
     log: { level: 'silent', ...server['log'] },
   });
-  const log = createLog({ level: 'silent', format: 'json', redact_addresses: false });
+  const log = await createLog({ level: 'silent', format: 'json', redact_addresses: false });
   const daemon = await startDaemon(file, {
     log,
     ...shared,

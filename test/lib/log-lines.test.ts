@@ -34,9 +34,9 @@ test('it is bounded, and a line that is too long is left out', () => {
   expect(kept.join('').length).toBeLessThan(4 * 1024 * 1024);
 });
 
-test('lines are kept as the log has them: by its level, without secrets, redacted', () => {
+test('lines are kept as the log has them: by its level, without secrets, redacted', async () => {
   const lines = createLogLines(testClock());
-  const log = createLog({ level: 'info', format: 'json', redact_addresses: true, fd: 2, keep: lines.add });
+  const log = await createLog({ level: 'info', format: 'json', redact_addresses: true, fd: 2, keep: lines.add });
   log.debug('http.refused', { path: '/' });
   log.info('auth.failed', { key: 'svc_sk_live_0123456789', address: 'ada@example.net' });
   const found = lines.find(undefined, 10).map((line) => JSON.parse(line) as object);

@@ -20,7 +20,7 @@ async function written(path: string, count: number): Promise<string> {
 async function lines(options: { redact_addresses: boolean; level: 'info' | 'debug' }): Promise<unknown[]> {
   const path = join(await temporaryFolder(), 'log');
   const fd = openSync(path, 'w');
-  const log = createLog({ ...options, format: 'json', fd });
+  const log = await createLog({ ...options, format: 'json', fd });
   log.debug('dns.failed');
   log.info('delivery.delivered', {
     message: 'msg_1',
@@ -58,7 +58,7 @@ test('the level decides what is said, and addresses are masked on demand', async
 test('keys, secrets and the tokens of links stand in no line, wherever they are', async () => {
   const path = join(await temporaryFolder(), 'log');
   const fd = openSync(path, 'w');
-  const log = createLog({ level: 'info', redact_addresses: false, format: 'json', fd });
+  const log = await createLog({ level: 'info', redact_addresses: false, format: 'json', fd });
   const [live, restricted, secret] = ['svc_sk_live_4fGh12Ab9', 'svc_rk_Zz81kk2Q7p', 'whsec_MfKQ9r8GKYqrTwjUPD8='];
   const token = 'dGhpcyBpcyBhIHRva2Vu_of-a.link';
   log.info('http.refused', {
@@ -87,7 +87,7 @@ test('keys, secrets and the tokens of links stand in no line, wherever they are'
 test('level and redaction can change while it runs', async () => {
   const path = join(await temporaryFolder(), 'log');
   const fd = openSync(path, 'w');
-  const log = createLog({ level: 'error', redact_addresses: false, format: 'json', fd });
+  const log = await createLog({ level: 'error', redact_addresses: false, format: 'json', fd });
   log.info('config.applied');
   log.adjust({ level: 'info', redact_addresses: true });
   log.info('auth.failed', { to: ['you@example.com'] });
@@ -103,7 +103,7 @@ test('lines for the journal begin with their priority; elsewhere, also beside a 
     const fd = openSync(path, 'w');
     const { dev, ino } = fstatSync(fd);
     const own = journal(`${dev}:${ino}`);
-    const log = createLog({ level: 'debug', redact_addresses: false, format: 'json', fd, journal: own });
+    const log = await createLog({ level: 'debug', redact_addresses: false, format: 'json', fd, journal: own });
     log.error('job.failed');
     log.warn('clock.stepped');
     log.info('tls.renewed', { cert: '{"level":"error"' });
@@ -143,7 +143,7 @@ test('docs/log-events.md lists every event with its message (npm run docs)', () 
 test('what was said right before the end of the process is written', async () => {
   const module = new URL('../../src/lib/log.ts', import.meta.url).href;
   const script = `import { createLog } from '${module}';
-    createLog({ level: 'info', format: 'json', redact_addresses: false }).info('last.words');
+    (await createLog({ level: 'info', format: 'json', redact_addresses: false })).info('last.words');
     process.exit(3);`;
   const ended = spawnSync(process.execPath, ['--input-type=module', '-e', script], { encoding: 'utf8' });
   expect(ended.status).toBe(3);
@@ -152,7 +152,7 @@ test('what was said right before the end of the process is written', async () =>
 
 /** Says 3 and 30 MB into a pipe that nobody reads until it tells that it goes on. */
 const TALKER = `import { createLog } from '${new URL('../../src/lib/log.ts', import.meta.url).href}';
-  const log = createLog({ level: 'info', format: 'json', redact_addresses: false });
+  const log = await createLog({ level: 'info', format: 'json', redact_addresses: false });
   for (let i = 0; i < Number(process.argv[1]); i++) log.info('said', { i, text: 'x'.repeat(1000) });
   setTimeout(() => process.send('goes on'), 50);
   process.once('message', () => process.disconnect());`;

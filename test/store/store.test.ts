@@ -77,7 +77,7 @@ test('what was written is there after the store was closed and opened again', as
 
 test('another thread writes and reads through the shared handle', async () => {
   const store = await openTestStore();
-  const other = connectStore(store.share());
+  const other = await connectStore(store.share());
   await other.write([insert({ bucket: 'theirs', count: 1 })]);
   await store.write([insert({ bucket: 'ours', count: 2 })]);
   expect((await other.select(buckets({}))).map(({ bucket }) => bucket)).toEqual(['ours', 'theirs']);
