@@ -84,13 +84,19 @@ export function reduceSubmissions({ store, clock }: Pick<ForgetParts, 'store' | 
   return inRounds({ clock, every: REDUCE_EVERY, steps: STEPS, start: '', step });
 }
 
+/**
+ * Indexing a submission costs a third of accepting it. It takes a tenth of the time, so that in a burst it waits (bench row 1);
+ * what is not indexed yet is found by its text.
+ */
+const INDEX_REST = 9;
+
 /** A job to run every few seconds: the words of what came, and of what was there before, go into the search index. */
 export function indexSubmissions({ store, clock }: Pick<ForgetParts, 'store' | 'clock'>): () => Promise<void> {
   async function step(): Promise<true | undefined> {
     return (await indexSome(store, BATCH)) === BATCH ? true : undefined;
   }
 
-  return inRounds({ clock, every: 0, steps: STEPS, start: true, step });
+  return inRounds({ clock, every: 0, steps: STEPS, rest: INDEX_REST, start: true, step });
 }
 
 /** For how long submissions of a form are kept; undefined where that is in a project that cannot be read just now. */

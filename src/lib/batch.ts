@@ -58,13 +58,16 @@ export interface Rounds<Place> {
   readonly every: number;
   /** So many steps are made in one go. */
   readonly steps: number;
+  /** How long it rests after each step, in units of what the step took; 0 by default. */
+  readonly rest?: number;
   readonly start: Place;
   /** Does what there is to do at a place, and answers the next one; undefined at the end. */
   readonly step: (place: Place) => Promise<Place | undefined>;
 }
 
 /** Goes through something long, again and again, some steps at each call; a step that fails is made again. */
-export function inRounds<Place>({ clock, every, steps, start, step }: Rounds<Place>): () => Promise<void> {
+export function inRounds<Place>(rounds: Rounds<Place>): () => Promise<void> {
+  const { clock, every, steps, rest = 0, start, step } = rounds;
   let place: Place | undefined;
   let beganAt = -Infinity;
   return async () => {
@@ -74,9 +77,10 @@ export function inRounds<Place>({ clock, every, steps, start, step }: Rounds<Pla
       place = start;
     }
     for (let i = 0; i < steps && place !== undefined; i++) {
+      const began = clock.monotonic();
       place = await step(place);
       // Reading is done in this thread: others have their turn.
-      await clock.sleep(0);
+      await clock.sleep(place === undefined ? 0 : rest * (clock.monotonic() - began));
     }
   };
 }

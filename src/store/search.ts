@@ -18,14 +18,25 @@ const MAX_WORDS_SOUGHT = 20;
 const MIN_PREFIX_LENGTH = 2;
 /** More forms than these are not told to the index. */
 const MAX_FORMS_SOUGHT = 50;
-/** Scripts that put no spaces between words: each character counts as one. */
-const WORD =
-  /[\p{Script=Han}\p{Script=Hiragana}\p{Script=Katakana}\p{Script=Thai}\p{Script=Lao}\p{Script=Khmer}\p{Script=Myanmar}]|(?:(?![\p{Script=Han}\p{Script=Hiragana}\p{Script=Katakana}\p{Script=Thai}\p{Script=Lao}\p{Script=Khmer}\p{Script=Myanmar}])[\p{L}\p{N}])+/gu;
+const LETTER = '[\\p{L}\\p{N}]';
+/** Of a script that puts no spaces between words: each character counts as one. */
+const LONE =
+  '[\\p{Script=Han}\\p{Script=Hiragana}\\p{Script=Katakana}\\p{Script=Thai}\\p{Script=Lao}\\p{Script=Khmer}\\p{Script=Myanmar}]';
+const HAS_LONE = new RegExp(LONE, 'u');
+const SPACED_WORD = new RegExp(`${LETTER}+`, 'gu');
+const WORD = new RegExp(`${LONE}|(?:(?!${LONE})${LETTER})+`, 'gu');
 
 /** The words of a text: runs of letters and digits, without case and accents. */
 function wordsOf(text: string): string[] {
-  const plain = text.normalize('NFKD').replaceAll(/\p{M}/gu, '').toLowerCase();
-  return (plain.match(WORD) ?? []).map((word) => Array.from(word).slice(0, MAX_WORD_LENGTH).join(''));
+  const plain = isAscii(text) ? text.toLowerCase() : text.normalize('NFKD').replaceAll(/\p{M}/gu, '').toLowerCase();
+  const words = plain.match(HAS_LONE.test(plain) ? WORD : SPACED_WORD) ?? [];
+  return words.map((word) =>
+    word.length <= MAX_WORD_LENGTH ? word : Array.from(word).slice(0, MAX_WORD_LENGTH).join(''),
+  );
+}
+
+function isAscii(text: string): boolean {
+  return Buffer.byteLength(text) === text.length;
 }
 
 /** The words in names and values of the fields, each once. */
@@ -213,9 +224,14 @@ const waiting = reader(
 export async function indexSome(store: Store, limit: number): Promise<number> {
   const rows = await waiting(store, limit);
   if (rows.length === 0) return 0;
+  /** The words of tenants and forms, of which there are few. */
+  const places = new Map<string, string>();
   const unit: Statement[] = rows.flatMap(({ id, tenant, form, fields }) => {
     if (fields === null) return [];
-    const words = [tenantWord(tenant), formWord(tenant, form), ...wordsOfFields(fields)].join(' ');
+    const place = `${tenant}\n${form}`;
+    const own = places.get(place) ?? `${tenantWord(tenant)} ${formWord(tenant, form)}`;
+    places.set(place, own);
+    const words = [own, ...wordsOfFields(fields)].join(' ');
     if (store.dialect === 'postgres') return [addVector({ id, words })];
     return [addDocument({ id, number: numberOf(id) }), addWords({ id, words })];
   });
