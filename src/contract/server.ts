@@ -144,7 +144,7 @@ export const serverLog = {
     ...ADMIN,
     summary: 'Shows the last hour of the log, newest first, or what names an id.',
     description:
-      'Up to 8 MiB of the log of this daemon since its start, as `log.level` and `log.redact_addresses` have it. Lines about delivery come up to 2 seconds late. The journal has all of it.',
+      'Up to 4 MiB of the log of this daemon since its start, as `log.level` and `log.redact_addresses` have it. Lines about delivery come up to 2 seconds late. The journal has all of it.',
     query: z.strictObject({
       id: z
         .string()
