@@ -61,6 +61,12 @@ export function sortEntries(
   return { fields, control: { ...control, ...(captchas.size > 0 && { captchas }) } };
 }
 
+/** The control field that says where the browser goes afterwards. */
+export function nextOf(entries: SubmittedBody['entries'], config: FormConfig): string | undefined {
+  const roleOf = controlRoles(entries, config);
+  return entries.find(([sent]) => roleOf(withoutBrackets(sent)) === 'next')?.[1];
+}
+
 /** Another service's reply address that is none: nobody is refused for it, and nothing that he wrote gets lost. */
 function isMistaken(role: ControlRole, name: string, value: string): boolean {
   if (role !== 'replyTo' || name === '_replyto' || isBlank(value) || value === '@') return false;
@@ -109,12 +115,22 @@ export function isEmailField(name: string, config: Pick<FormConfig, 'fields'>): 
 
 /** The first address in a field of the visitor's address; a field called `email` goes before others. */
 export function emailOf(fields: readonly Field[], config: Pick<FormConfig, 'fields'>): string | undefined {
-  const addresses = fields.flatMap(([name, value]) => {
-    if (!isEmailField(name, config)) return [];
-    const found = valuesOf(value).map((text) => parseAddress(text.trim())?.address);
-    return found.filter((address) => address !== undefined).map((address) => ({ name, address }));
-  });
-  return (addresses.find(({ name }) => name.toLowerCase() === 'email') ?? addresses[0])?.address;
+  let first: string | undefined;
+  for (const [name, value] of fields) {
+    if (!isEmailField(name, config)) continue;
+    const found = firstAddress(valuesOf(value));
+    if (found !== undefined && name.toLowerCase() === 'email') return found;
+    first ??= found;
+  }
+  return first;
+}
+
+function firstAddress(texts: readonly string[]): string | undefined {
+  for (const text of texts) {
+    const parsed = parseAddress(text.trim());
+    if (parsed !== undefined) return parsed.address;
+  }
+  return undefined;
 }
 
 /** The address in `_replyto`. */

@@ -271,7 +271,8 @@ function strictTransport({ at, snapshot }: Exchange, certificate: CertificateKee
 
 /** What is wrong with the header Host, of which there is exactly one (RFC 9112 §3.2); HTTP/1.0 needs none. */
 function hostFault({ rawHeaders, httpVersion }: IncomingMessage): string | undefined {
-  const count = rawHeaders.filter((name, i) => i % 2 === 0 && name.toLowerCase() === 'host').length;
+  let count = 0;
+  for (let i = 0; i < rawHeaders.length; i += 2) if (/^host$/i.test(rawHeaders[i] ?? '')) count++;
   if (count > 1) return 'The request has several Host headers.';
   return count === 0 && httpVersion === '1.1' ? 'The request has no Host header.' : undefined;
 }

@@ -45,7 +45,7 @@ export function openPostgresStore(url: string): Store {
     const { sql, bind } = compile(statement.definition);
     let name = names.get(sql);
     if (name === undefined) names.set(sql, (name = createHash('sha256').update(sql).digest('hex').slice(0, 32)));
-    const { rows, rowCount } = await client.query({ name, text: sql, values: bind(statement.values) });
+    const { rows, rowCount } = await client.query({ name, text: sql, values: bind(statement.values, []) });
     return { rows, changes: rowCount ?? 0 };
   }
 

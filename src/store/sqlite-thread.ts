@@ -213,7 +213,8 @@ function idOf({ unit: [id] }: Waiting): number {
 function runUnit(db: Database.Database, { client, unit }: Waiting): Outcome[] {
   const outcomes: Outcome[] = [];
   for (let i = 1; i < unit.length;) {
-    const [number, expect] = unit.slice(i, i + 2);
+    const number = unit[i];
+    const expect = unit[i + 1];
     const prepared = client.statements[Number(number)];
     if (prepared === undefined) throw new Error(`statement ${String(number)} was never defined`);
     const { sql, parameters } = prepared;
@@ -243,9 +244,7 @@ function prepare(db: Database.Database, sql: string): (parameters: readonly unkn
     };
   }
   const prepared = db.prepare(sql);
-  return prepared.reader
-    ? (parameters) => prepared.all(...parameters)
-    : (parameters) => prepared.run(...parameters).changes;
+  return prepared.reader ? (parameters) => prepared.all(parameters) : (parameters) => prepared.run(parameters).changes;
 }
 
 function close(): void {

@@ -12,7 +12,14 @@ import { errorFields } from '../lib/errors.ts';
 import type { Log } from '../lib/log.ts';
 import { openForReading } from './sqlite-connection.ts';
 import type { Answer, FromClient, Outcome, Prepared, ToClient, UnitCall } from './sqlite-thread.ts';
-import { createCompiler, type CompiledStatement, type Definition, type Result, type Statement } from './statement.ts';
+import {
+  createCompiler,
+  type CompiledStatement,
+  type Definition,
+  type Result,
+  type Statement,
+  type Value,
+} from './statement.ts';
 import {
   OUTCOME_UNKNOWN,
   StoreError,
@@ -107,7 +114,7 @@ function readerOf(path: string) {
     const { sql, bind } = compile(statement.definition);
     let query = prepared.get(sql);
     if (query === undefined) prepared.set(sql, (query = database.prepare(sql)));
-    return Promise.resolve(query.all(...bind(statement.values)) as Row[]);
+    return Promise.resolve(query.all(...bind(statement.values, [])) as Row[]);
   }
 
   return { database, read, compile, select };
@@ -156,14 +163,13 @@ function openClient(path: string, port: MessagePort, end: () => Promise<void>): 
       return new Promise<Results<U>>((resolve, reject) => {
         let step = 0;
         const id = ++lastId;
-        const call: UnitCall = [
-          id,
-          ...unit.flatMap(({ definition, values, expect }) => {
-            const { statement, compiled, ofAccounts } = knownOf(definition);
-            if (ofAccounts) step = 1;
-            return [statement, expect, ...compiled.bind(values)];
-          }),
-        ];
+        const call: (Value | undefined)[] = [id];
+        for (const { definition, values, expect } of unit) {
+          const { statement, compiled, ofAccounts } = knownOf(definition);
+          if (ofAccounts) step = 1;
+          call.push(statement, expect);
+          compiled.bind(values, call);
+        }
         accountVersion += step;
         pending.set(id, {
           resolve(results) {

@@ -47,8 +47,8 @@ export interface CompiledStatement {
   readonly sql: string;
   /** How many it has. */
   readonly parameters: number;
-  /** The parameters for these values, in the order of their placeholders. Of a list they are its JSON. */
-  bind(values: object): Value[];
+  /** Appends the parameters for these values to `to`, in the order of their placeholders, and answers it; a list is its JSON. */
+  bind<To extends (Value | undefined)[]>(values: object, to: To): To;
 }
 
 /** Compiles each definition once for one dialect; the cache lives as long as the store that owns it. */
@@ -65,14 +65,18 @@ function compile({ sql: text, parameters }: CompiledQuery): CompiledStatement {
   return {
     sql: text,
     parameters: parameters.length,
-    bind(values) {
+    bind(values, to) {
       const given = values as Record<string, Value | readonly string[]>;
-      return parameters.map((parameter) => {
-        if (!(parameter instanceof Placeholder)) return parameter as Value;
+      for (const parameter of parameters) {
+        if (!(parameter instanceof Placeholder)) {
+          to.push(parameter as Value);
+          continue;
+        }
         const value = given[parameter.name];
         if (value === undefined) throw new TypeError(`no value for ${parameter.name} in: ${text}`);
-        return isList(value) ? JSON.stringify(value) : value;
-      });
+        to.push(isList(value) ? JSON.stringify(value) : value);
+      }
+      return to;
     },
   };
 }

@@ -114,8 +114,8 @@ function marksOf(words: readonly number[]): number[] {
     for (let i = 0; i < ROW_OF_WORDS; i++) hash = Math.imul(hash ^ (words[at + i] ?? 0), 0x01000193) ^ (hash >>> 15);
     const mark = Math.imul(hash ^ (hash >>> 16), 0x7feb352d) >>> 0;
     if (mark >= limit || least.includes(mark)) continue;
-    least.push(mark);
-    least.sort((a, b) => a - b);
+    const next = least.findIndex((other) => other > mark);
+    least.splice(next === -1 ? least.length : next, 0, mark);
     if (least.length > MARKS_PER_TEXT) least.pop();
     if (least.length === MARKS_PER_TEXT) limit = least.at(-1) ?? Infinity;
   }
@@ -124,6 +124,7 @@ function marksOf(words: readonly number[]): number[] {
 
 /** The names that its links lead to: not the form's own, the visitor's own, or such that everybody links to. */
 function linkMarks({ links, domain, email }: Posted, hosts: KnownHosts): string[] {
+  if (links.length === 0) return [];
   const own = new Set([registeredName(domain), registeredName(email?.slice(email.lastIndexOf('@') + 1) ?? '')]);
   const found = new Set<string>();
   for (const { host, path } of links.slice(0, MAX_LINKS)) {

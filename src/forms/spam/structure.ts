@@ -65,7 +65,7 @@ const MIME_LINE = /^[ \t]{0,20}(?:mime-version|content-type|content-transfer-enc
 /** What lines that look like mail headers say. */
 export function headerReasons(values: readonly Value[], text: string): Reason[] {
   const reasons = values.flatMap(({ name, text: value }): Reason[] => {
-    if (!ONE_LINE.test(name) || !/[\r\n]/.test(value)) return [];
+    if (!/[\r\n]/.test(value) || !ONE_LINE.test(name)) return [];
     const detail = `in the field ${name.slice(0, 60)}`;
     if (HEADER_AFTER_BREAK.test(value)) {
       return [{ name: 'header_injection', score: 60, detail: `a mail header ${detail}` }];
@@ -93,6 +93,8 @@ const PROBES = [
   /<!--#(?:exec|include)\b|<script\b[^<>]{0,100}>\s?(?:alert|prompt|confirm|eval)\b/i,
   /\b(?:pg_sleep|load_file|extractvalue|response\.write|print\(md5)\s?\(|\bsleep\(\d{1,4}\)|\bwaitfor\s{1,9}delay\b/i,
 ];
+/** Each of them has one of these. */
+const MAYBE_PROBE = /['"\\/{<(]|@@|union|waitfor/i;
 const PROSE_WORD = /(?<![\p{L}\p{N}_.])\p{L}{3,}(?![\p{L}\p{N}_(])/gu;
 const CODE_WORD = /^(?:all|alert|and|delay|from|null|select|sleep|table|union|waitfor|where|xor)$/i;
 /** A person who reports a hole says where it is. */
@@ -101,7 +103,8 @@ const MAX_PROSE_WORDS = 3;
 /** What code for a scanner's test says, where there is no word beside it. */
 export function probeReasons(values: readonly Value[]): Reason[] {
   const probe = values.find(({ text }) => {
-    if (text.length > MAX_BARE_LENGTH || !PROBES.some((pattern) => pattern.test(text))) return false;
+    if (text.length > MAX_BARE_LENGTH || !MAYBE_PROBE.test(text)) return false;
+    if (!PROBES.some((pattern) => pattern.test(text))) return false;
     return (text.match(PROSE_WORD) ?? []).filter((word) => !CODE_WORD.test(word)).length <= MAX_PROSE_WORDS;
   });
   return probe === undefined

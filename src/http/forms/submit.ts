@@ -7,7 +7,7 @@ import { isIP } from 'node:net';
 import { decide, accountIdOf, type Principal } from '../../accounts/principal.ts';
 import type { Limits } from '../../accounts/rate-limits.ts';
 import { type Form, claimKey, type Domain } from '../../config/snapshot.ts';
-import { type Control, type SubmittedBody, hashOfBody, sortEntries } from '../../forms/fields.ts';
+import { type Control, type SubmittedBody, hashOfBody, nextOf, sortEntries } from '../../forms/fields.ts';
 import type { Accepted, Admitted } from '../../forms/accept.ts';
 import {
   principalOf,
@@ -405,7 +405,7 @@ function answerFor({ formRequest, form, progress, body }: FormPost, { id, status
   const isBlocked = status === 'spam' && !isOverflow && form.config.spam_protection.on_spam === 'reject';
   return isBlocked
     ? refusedForm(formRequest, refuse('BLOCKED'), progress)
-    : acceptedForm(formRequest, form, { id, next: sortEntries(body.entries, form.config).control.next });
+    : acceptedForm(formRequest, form, { id, next: nextOf(body.entries, form.config) });
 }
 
 /** What is left of preflights: those of what is no origin, and requests that only ask what is allowed here. */
