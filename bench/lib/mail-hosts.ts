@@ -15,6 +15,8 @@ export interface MailHosts {
   hanging(): number;
   /** Waits for mail to this address; answers when it came, on the monotonic clock. */
   arrival(recipient: string): Promise<number>;
+  /** Waits for mail that contains this text; the same answer. */
+  arrivalOf(text: string): Promise<number>;
   close(): Promise<void>;
 }
 
@@ -22,8 +24,18 @@ export async function startMailHosts(): Promise<MailHosts> {
   const sockets = new Set<Socket>();
   let hanging = 0;
   const arrivals = new Map<string, PromiseWithResolvers<number>>();
+  const texts = new Map<string, PromiseWithResolvers<number>>();
 
-  function arrivalOf(recipient: string): PromiseWithResolvers<number> {
+  function taken(recipients: readonly string[], message: string): void {
+    for (const recipient of recipients) arrivalAt(recipient).resolve(performance.now());
+    for (const [text, found] of texts) {
+      if (!message.includes(text)) continue;
+      found.resolve(performance.now());
+      texts.delete(text);
+    }
+  }
+
+  function arrivalAt(recipient: string): PromiseWithResolvers<number> {
     const known = arrivals.get(recipient) ?? Promise.withResolvers<number>();
     arrivals.set(recipient, known);
     return known;
@@ -33,7 +45,7 @@ export async function startMailHosts(): Promise<MailHosts> {
     sockets.add(socket);
     socket.on('error', () => socket.destroy());
     socket.on('close', () => sockets.delete(socket));
-    if (socket.localAddress?.endsWith(HEALTHY) === true) take(socket, (to) => arrivalOf(to).resolve(performance.now()));
+    if (socket.localAddress?.endsWith(HEALTHY) === true) take(socket, taken);
     else {
       hanging += 1;
       socket.resume().on('close', () => (hanging -= 1));
@@ -49,7 +61,12 @@ export async function startMailHosts(): Promise<MailHosts> {
       { name: '*.dark.test', fault: 'SILENT' },
     ],
     hanging: () => hanging,
-    arrival: (recipient) => arrivalOf(recipient).promise,
+    arrival: (recipient) => arrivalAt(recipient).promise,
+    arrivalOf(text) {
+      const found = texts.get(text) ?? Promise.withResolvers<number>();
+      texts.set(text, found);
+      return found.promise;
+    },
     async close() {
       server.close();
       for (const socket of sockets) socket.destroy();
@@ -59,7 +76,7 @@ export async function startMailHosts(): Promise<MailHosts> {
 }
 
 /** A server that takes everything, one command at a time. */
-function take(socket: Socket, taken: (recipient: string) => void): void {
+function take(socket: Socket, taken: (recipients: readonly string[], message: string) => void): void {
   let text = '';
   let inData = false;
   let to: string[] = [];
@@ -79,7 +96,7 @@ function take(socket: Socket, taken: (recipient: string) => void): void {
 
   function answer(line: string): void {
     if (inData) {
-      for (const recipient of to) taken(recipient);
+      taken(to, line);
       to = [];
       inData = false;
       socket.write('250 2.0.0 taken\r\n');

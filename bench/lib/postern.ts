@@ -32,6 +32,8 @@ export interface Daemon {
   readonly smtpPort: number;
   /** Where the form is posted to. */
   readonly formUrl: string;
+  /** Releases a destination that is held. */
+  release(domain: string): Promise<void>;
   /** A header with an API key of the operator's tenant, which has no account limit. */
   authorization(): Promise<{ readonly Authorization: string }>;
   close(): Promise<void>;
@@ -42,6 +44,10 @@ export interface DaemonOptions {
   readonly deliverTo?: number;
   /** Other mail goes where these records lead, to this port. */
   readonly mailHosts?: { readonly port: number; readonly records: readonly ZoneRecord[] };
+  /** Who gets the mail of the form; `office@owner.test` by default. */
+  readonly formTo?: string;
+  /** Puts into the database at this path, before the daemon that is measured starts, what waits there. */
+  readonly fill?: (path: string) => void;
   /** Whether it takes mail. */
   readonly takesMail?: boolean;
   /** Whether it seals what it forwards (ARC); default: true. */
@@ -50,18 +56,19 @@ export interface DaemonOptions {
 
 /** A daemon with one verified domain and one form, ready for posts. */
 export async function startPostern(options: DaemonOptions = {}): Promise<Daemon> {
-  const { deliverTo, mailHosts, takesMail = false, seals = true } = options;
+  const { deliverTo, mailHosts, formTo = 'office@owner.test', fill, takesMail = false, seals = true } = options;
   const folder = await mkdtemp(join(tmpdir(), 'postern-bench-'));
   const dns = await startDnsServer([]);
   const ports = { port: await freePort(), smtpPort: await freePort() };
   const place = { folder, ...ports, dns: dns.address, deliverTo, mailPort: mailHosts?.port, takesMail, seals };
-  await writeProject(folder);
+  await writeProject(folder, formTo);
   let running: Served;
   try {
     // The first run makes the keys; what they ask for is published, and the second run finds it at once.
     await writeServer(place, '1s');
     await (await serve(place)).stop();
     dns.set([...(await recordsToPublish(folder)), ...(mailHosts?.records ?? [])]);
+    fill?.(join(folder, 'postern.db'));
     await writeServer(place, '6h');
     running = await serve(place);
   } catch (error) {
@@ -73,6 +80,9 @@ export async function startPostern(options: DaemonOptions = {}): Promise<Daemon>
     ...ports,
     pid: running.pid,
     formUrl,
+    async release(domain: string) {
+      await askOperator(join(folder, 'admin.sock'), '/admin/queue/release', { domain });
+    },
     authorization: () => makeKey(join(folder, 'admin.sock')),
     close,
   };
@@ -128,8 +138,8 @@ async function writeServer(
   await writeFile(join(folder, 'server.yml'), stringify(config));
 }
 
-async function writeProject(folder: string): Promise<void> {
-  const form = { name: 'Contact', to: 'office@owner.test', rateLimit: UNLIMITED, uploads: {} };
+async function writeProject(folder: string, to: string): Promise<void> {
+  const form = { name: 'Contact', to, rateLimit: UNLIMITED, uploads: {} };
   const domain = { forwarding: { [FORWARDED]: 'office@owner.test' }, forms: { contact: form } };
   const project = { project: { name: 'Bench', slug: 'bench' }, domains: { [DOMAIN]: domain } };
   await mkdir(join(folder, 'projects'));
@@ -186,13 +196,19 @@ async function recordsToPublish(folder: string) {
   }
 }
 
-/** As the operator makes one, on the Unix socket. */
 async function makeKey(socketPath: string): Promise<{ readonly Authorization: string }> {
-  const headers = { 'Content-Type': 'application/json' };
-  const asked = request({ socketPath, path: '/api-keys', method: 'POST', headers }).end('{"name":"Bench"}');
-  const [response] = (await once(asked, 'response')) as [IncomingMessage];
-  const { key } = z.object({ key: z.string() }).parse(JSON.parse(await text(response)));
+  const { key } = z.object({ key: z.string() }).parse(await askOperator(socketPath, '/api-keys', { name: 'Bench' }));
   return { Authorization: `Bearer ${key}` };
+}
+
+/** As the operator does, on the Unix socket. */
+async function askOperator(socketPath: string, path: string, body: object): Promise<unknown> {
+  const headers = { 'Content-Type': 'application/json' };
+  const asked = request({ socketPath, path, method: 'POST', headers }).end(JSON.stringify(body));
+  const [response] = (await once(asked, 'response')) as [IncomingMessage];
+  const answer = await text(response);
+  if (response.statusCode !== 200) throw new Error(`${path} answers ${response.statusCode}: ${answer}`);
+  return JSON.parse(answer);
 }
 
 async function post(url: string): Promise<number> {

@@ -1,13 +1,14 @@
 /**
  * Claims what is due: destination by destination, from each as much as its transport can make use of, from a long queue in
- * turns by tenant. One claim at a time, and one commit for all destinations that it concerns. What is claimed is bounded.
+ * turns (round-robin.ts) but for a part that is of its newest mail, so that what comes now never waits behind all that came
+ * before. One claim at a time, and one commit for all destinations that it concerns. What is claimed is bounded.
  *
  * Destinations wait in lines: one for all that have answered, and for each tenant one of first contacts and one of those
  * that could not be reached. The lines take turns, and of what a destination holds that has not answered (a look-up in
  * DNS, a connection) no line takes more than it leaves free. So there is always room for a line that comes new, and however
  * many destinations of a tenant hang, they hold up neither another tenant nor its own first contacts.
  */
-import { claimDeliveries, claimDeliveriesOfTenant, tenantsWaiting, type ClaimedRow } from '../store/leases.ts';
+import { claimDeliveries, claimNewest, claimTurn, type ClaimedRow } from '../store/leases.ts';
 import {
   dueDestinations,
   dueDestinationsAmong,
@@ -50,7 +51,10 @@ const MAX_CLAIMED = 2000;
 /** Webhooks have room of their own: targets that hang delay no mail. */
 const MAX_WEBHOOKS_CLAIMED = 1000;
 const MAX_DESTINATIONS = 64;
-const MAX_TENANTS = 8;
+/** From a long queue this part of a claim is of the newest. */
+const NEWEST_SHARE = 1 / 4;
+/** Smaller claims are of the oldest alone. */
+const MIN_FOR_TURNS = 4;
 /** Recipients of a destination that has not answered; one alone where its line has half of its share. */
 const MAX_PER_UNPROVEN = 4;
 
@@ -189,30 +193,18 @@ export class Claimer {
       until: now + LEASE,
       ...claimDelays(retry(destination.name)),
     };
-    const tenants = destination.backlog ? await this.#turns(destination) : [];
-    if (tenants.length < 2) return [claimDeliveries({ ...claim, limit: room })];
-    const limit = Math.ceil(room / tenants.length);
-    return tenants.map((tenant) => claimDeliveriesOfTenant({ ...claim, tenant, limit }));
-  }
-
-  /** The next few tenants with mail for the destination, after those whose turn it was last. */
-  async #turns(destination: Destination): Promise<string[]> {
-    const { store } = this.#options;
-    const { name, tenant: after } = destination;
-    const tenants = await tenantsWaiting(store, name, { after, limit: MAX_TENANTS });
-    if (tenants.length < MAX_TENANTS && after !== '') {
-      const more = await tenantsWaiting(store, name, { after: '', limit: MAX_TENANTS - tenants.length });
-      tenants.push(...more.filter((tenant) => !tenants.includes(tenant)));
-    }
-    destination.tenant = tenants.at(-1) ?? '';
-    return tenants;
+    if (!destination.backlog || room < MIN_FOR_TURNS) return [claimDeliveries({ ...claim, limit: room })];
+    const newest = Math.floor(room * NEWEST_SHARE);
+    const turns = await destination.turns.next(this.#options.store, destination.name, room - newest);
+    return [claimNewest({ ...claim, limit: newest }), ...turns.map((turn) => claimTurn({ ...claim, ...turn }))];
   }
 
   #distribute(plans: readonly Plan[], rows: readonly ClaimedRow[]): Claimed[] {
     const byDestination = Map.groupBy(rows, (row) => row.destination);
     return plans.flatMap(({ destination, room }) => {
       const claimed = byDestination.get(destination.name) ?? [];
-      destination.backlog = claimed.length >= room;
+      // Whose turn it is may have nothing that is due; then the oldest are claimed, whosoever they are.
+      destination.backlog = claimed.length >= (destination.backlog ? room / 2 : room);
       destination.outstanding += claimed.length;
       if (destination.outstanding > 0) this.#destinations.set(destination.name, destination);
       else this.#destinations.delete(destination.name);

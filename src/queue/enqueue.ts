@@ -49,6 +49,8 @@ export interface Enqueued {
   readonly dues: readonly { readonly name: string; readonly due: number }[];
 }
 
+/** Kinds of mail that come in large numbers, which wait while there is other mail for the same destination. */
+const BULK: ReadonlySet<MessageKind> = new Set(['transactional', 'forward', 'tls_report']);
 /** What is kept of a subject beside the message. */
 const MAX_SUBJECT = 300;
 
@@ -64,13 +66,14 @@ export function enqueue(message: NewMessage, now: number): Enqueued {
   });
   const destinations = [...new Set(recipients.map(({ destination }) => destination))].sort();
   const shared = { tenant, created_at: now, expires_at: due + message.ttl };
+  const turn = { bulk: BULK.has(kind) ? 1 : 0, flow: form ?? kind };
   const source = JSON.stringify(message.source);
   const to = recipients.map(({ address }) => address);
   const data = { kind, recipients: to, ...(environment === 'test' && { environment }) };
   const rows: Statement[] = [
     insertMessage({ id, kind, submission, domain, source, destinations: destinations.length, environment, ...shared }),
     ...recipients.map(({ address: recipient, destination }) =>
-      insertDelivery({ id: newId('dlv', now), message: id, recipient, destination, due, subject, ...shared }),
+      insertDelivery({ id: newId('dlv', now), message: id, recipient, destination, due, subject, ...turn, ...shared }),
     ),
     recordEvent({ type: 'email.queued', tenant, at: now, data, message: id, domain, request, submission, form }),
   ];

@@ -1,6 +1,7 @@
 /** When to try again: the operator's table with jitter, so that what failed together does not come back together. */
 import type { Random, Unreachable } from './transport.ts';
 import type { DestinationRow } from '../store/tables.ts';
+import { RoundRobin } from './round-robin.ts';
 
 /** A connection or DNS fault is often over soon: one early look before the table begins. */
 const FIRST_AFTER_FAULT = 60_000;
@@ -64,10 +65,9 @@ export class Destination {
   readonly name: string;
   /** Recipients that are claimed and not settled. */
   outstanding = 0;
-  /** The last claim took all that it asked for: more may wait. */
+  /** The last claim found more than a part of what it asked for: more may wait. */
   backlog = false;
-  /** Whose turn was last. */
-  tenant = '';
+  readonly turns = new RoundRobin();
   #pause = PROVEN;
   /** When a failure was last noted, on the monotonic clock. */
   #failedAt = -Infinity;

@@ -47,7 +47,7 @@ export function insertDelivery({
   ...row
 }: Pick<
   DeliveryRow,
-  'id' | 'message' | 'tenant' | 'recipient' | 'destination' | 'subject' | 'created_at' | 'expires_at'
+  'id' | 'message' | 'tenant' | 'recipient' | 'destination' | 'subject' | 'bulk' | 'flow' | 'created_at' | 'expires_at'
 > & {
   readonly due: number;
 }): Statement {

@@ -34,15 +34,29 @@ interface Claim {
   limit: number;
 }
 
+/** Deliveries that take one turn together at their destination. */
+export type Turn = Pick<DeliveryRow, 'bulk' | 'tenant' | 'flow'>;
+
 /** The statement that claims up to `limit` due deliveries of a destination, longest due first. */
 export const claimDeliveries = query<Claim, ClaimedRow>((value, dialect) => claim(value, dialect));
 
-/** The same for one tenant. */
-export const claimDeliveriesOfTenant = query<Claim & { tenant: string }, ClaimedRow>((value, dialect) =>
-  claim(value, dialect, sql`and tenant = ${value('tenant')}`),
+/** The same, due last first. */
+export const claimNewest = query<Claim, ClaimedRow>((value, dialect) =>
+  claim(value, dialect, { order: sql`next_attempt_at desc` }),
 );
 
-function claim(value: Placeholders<Claim>, dialect: Dialect, ofTenant = sql``) {
+/** The same as the first for one turn. */
+export const claimTurn = query<Claim & Turn, ClaimedRow>((value, dialect) =>
+  claim(value, dialect, {
+    among: sql`and bulk = ${value('bulk')} and tenant = ${value('tenant')} and flow = ${value('flow')}`,
+  }),
+);
+
+function claim(
+  value: Placeholders<Claim>,
+  dialect: Dialect,
+  { among = sql``, order = sql`next_attempt_at` }: { among?: RawBuilder<unknown>; order?: RawBuilder<unknown> } = {},
+) {
   // Only PostgreSQL has other daemons whose claims run at the same time.
   const lock = dialect === 'sqlite' ? sql`` : sql`for update skip locked`;
   const recipient = sql`lower(deliveries.recipient)`;
@@ -52,8 +66,8 @@ function claim(value: Placeholders<Claim>, dialect: Dialect, ofTenant = sql``) {
       lease_owner = ${value('owner')}, lease_until = ${value('until')}, begun = 0
     where id in (
       select id from deliveries where destination = ${value('destination')} and ${waiting}
-        and next_attempt_at <= ${value('now')} ${ofTenant}
-      order by next_attempt_at limit ${value('limit')} ${lock})
+        and next_attempt_at <= ${value('now')} ${among}
+      order by ${order} limit ${value('limit')} ${lock})
     returning id, message, tenant, recipient, destination, attempts, created_at, expires_at, counted_at,
       case when exists (select 1 from suppressions where suppressions.tenant = deliveries.tenant
         and suppressions.address in ${spellings} and suppressions.form = '') then 1 else 0 end as suppressed,
@@ -99,24 +113,37 @@ export const beginDeliveries = query<{ ids: readonly string[]; owner: string }, 
 );
 
 // From one tenant straight to the next in the index, however much each has waiting.
-const tenants = query<{ destination: string; after: string; limit: number }, { tenant: string }>((value) => {
-  const first = sql`select min(deliveries.tenant) from deliveries
-    where destination = ${value('destination')} and ${waiting} and deliveries.tenant >`;
-  return sql`with recursive turn (tenant) as (
-      select (${first} cast(${value('after')} as text))
-      union all
-      select (${first} turn.tenant) from turn where turn.tenant is not null
-    )
-    select tenant from turn where tenant is not null limit ${value('limit')}`;
-});
+const tenants = query<{ destination: string; bulk: number; after: string; limit: number }, { tenant: string }>(
+  (value) => {
+    const first = sql`select min(deliveries.tenant) from deliveries
+      where destination = ${value('destination')} and bulk = ${value('bulk')} and ${waiting} and deliveries.tenant >`;
+    return sql`with recursive turn (tenant) as (
+        select (${first} cast(${value('after')} as text))
+        union all
+        select (${first} turn.tenant) from turn where turn.tenant is not null
+      )
+      select tenant from turn where tenant is not null limit ${value('limit')}`;
+  },
+);
 
-/** Up to `limit` tenants, in order after the one named, that have something waiting for the destination. */
+/** Up to `limit` tenants, in order after the one named, that have mail waiting for the destination, bulk or not. */
 export async function tenantsWaiting(
   store: Store,
   destination: string,
-  { after, limit }: { after: string; limit: number },
+  among: Pick<Turn, 'bulk'> & { after: string; limit: number },
 ): Promise<string[]> {
-  return (await store.select(tenants({ destination, after, limit }))).map(({ tenant }) => tenant);
+  return (await store.select(tenants({ destination, ...among }))).map(({ tenant }) => tenant);
+}
+
+const flows = query<Turn & { destination: string }, { flow: string | null }>((value) => {
+  const first = sql`select min(flow) from deliveries where destination = ${value('destination')}
+    and bulk = ${value('bulk')} and tenant = ${value('tenant')} and ${waiting}`;
+  return sql`select coalesce((${first} and flow > ${value('flow')}), (${first})) as flow`;
+});
+
+/** The flow of the tenant that has its turn after this one; undefined where nothing waits. */
+export async function nextFlow(store: Store, destination: string, after: Turn): Promise<string | undefined> {
+  return (await store.select(flows({ destination, ...after })))[0]?.flow ?? undefined;
 }
 
 /** What is leased until before `before`. */

@@ -287,6 +287,10 @@ export interface Tables {
     event: string | null;
     /** Of its message, as it is searched; null where it is not known before the message is made. */
     subject: string | null;
+    /** 1: mail for which nobody waits at a screen goes after other mail for its destination. */
+    bulk: number;
+    /** Among the mail of its tenant for one destination, what it takes turns by: its form, or its kind; empty for webhooks. */
+    flow: string;
   };
   attempts: {
     delivery: string;

@@ -26,7 +26,17 @@ function rowOf({ id: webhook, tenant, url }: Target, id: string, at: number) {
   // The rest of an address may be a secret.
   const recipient = URL.canParse(url) ? new URL(url).origin : webhook;
   const message = messageOf(id);
-  return { tenant, recipient, webhook, message, destination: webhook, created_at: at, expires_at: at + KEPT_MS };
+  const turn = { bulk: 0, flow: '' };
+  return {
+    tenant,
+    recipient,
+    webhook,
+    message,
+    destination: webhook,
+    ...turn,
+    created_at: at,
+    expires_at: at + KEPT_MS,
+  };
 }
 
 /** One that is being tried, or that the operator holds, stays as it is. */

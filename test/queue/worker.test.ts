@@ -1,6 +1,6 @@
 /** What survives: crashes, stops, stores that fail, leases that are lost. Runs on both databases. */
 import { describe, expect, test } from 'vitest';
-import { enqueue } from '../../src/queue/enqueue.ts';
+import { enqueue, type NewMessage } from '../../src/queue/enqueue.ts';
 import type { Transport, Batch, Source } from '../../src/queue/transport.ts';
 import { resume } from '../../src/queue/operate.ts';
 import { beginDeliveries, claimDeliveries, takeBackLeases } from '../../src/store/leases.ts';
@@ -431,26 +431,71 @@ describe('mail of a suspended tenant', () => {
   });
 });
 
-test('from a long queue tenants are served in turn', async () => {
-  const held = heldTransport(12);
-  const store = await openTestStore();
-  const clock = testClock();
-  for (let i = 0; i < 60; i++)
-    await store.write(enqueue(newMessage(`a${i}@example.test`, { tenant: 'ten_a' }), clock.now()).unit);
-  for (const tenant of ['ten_b', 'ten_c']) {
-    await store.write(enqueue(newMessage(`${tenant}@example.test`, { tenant }), clock.now() + 1).unit);
+describe('from a long queue', () => {
+  /** Who is among the first `count` that are sent of what `parts` enqueue, each a millisecond after the one before. */
+  async function firstServed(
+    count: number,
+    parts: readonly { readonly to: readonly string[]; readonly more?: Partial<NewMessage> }[],
+  ): Promise<string[]> {
+    const held = heldTransport(12);
+    const store = await openTestStore();
+    const clock = testClock();
+    for (const { to, more } of parts) {
+      for (const address of to) await store.write(enqueue(newMessage(address, more), clock.now()).unit);
+      clock.advance(1);
+    }
+    await startQueue({ store, clock, transport: held.transport });
+    const served: string[] = [];
+    for (let i = 0; i < count; i++) {
+      await expect.poll(() => held.batches.length).toBeGreaterThan(0);
+      const batch = held.batches.shift();
+      served.push(batch?.recipients[0]?.address ?? '');
+      await delivered(batch);
+    }
+    return served;
   }
-  clock.advance(1);
-  await startQueue({ store, clock, transport: held.transport });
-  const served: string[] = [];
-  for (let i = 0; i < 24; i++) {
-    await expect.poll(() => held.batches.length).toBeGreaterThan(0);
-    const batch = held.batches.shift();
-    served.push(batch?.recipients[0]?.address ?? '');
-    await delivered(batch);
+
+  function addresses(name: string, count: number): string[] {
+    return Array.from({ length: count }, (_, i) => `${name}${i}@example.test`);
   }
-  expect(served).toContain('ten_b@example.test');
-  expect(served).toContain('ten_c@example.test');
+
+  test('tenants are served in turn', async () => {
+    const served = await firstServed(24, [
+      { to: addresses('a', 60), more: { tenant: 'ten_a' } },
+      { to: ['b@example.test'], more: { tenant: 'ten_b' } },
+      { to: ['c@example.test'], more: { tenant: 'ten_c' } },
+      { to: addresses('late', 60), more: { tenant: 'ten_a' } },
+    ]);
+    expect(served).toContain('b@example.test');
+    expect(served).toContain('c@example.test');
+  });
+
+  test('forms of a tenant are served in turn', async () => {
+    const served = await firstServed(48, [
+      { to: addresses('a', 60), more: { form: 'site/a' } },
+      { to: ['b@example.test'], more: { form: 'site/b' } },
+      { to: ['c@example.test'], more: { form: 'site/c' } },
+      { to: addresses('late', 60), more: { form: 'site/a' } },
+    ]);
+    expect(served).toContain('b@example.test');
+    expect(served).toContain('c@example.test');
+  });
+
+  test('bulk waits for other mail, and goes on all the same', async () => {
+    const served = await firstServed(60, [
+      { to: addresses('bulk', 60), more: { kind: 'forward' } },
+      { to: addresses('lead', 30), more: { tenant: 'ten_b' } },
+      { to: addresses('late', 60), more: { kind: 'forward' } },
+    ]);
+    const [leads, bulk] = ['lead', 'bulk'].map((name) => served.filter((address) => address.startsWith(name)).length);
+    expect(leads).toBeGreaterThan(bulk ?? 0);
+    expect(bulk).toBeGreaterThan(5);
+  });
+
+  test('what comes last does not wait for all that came before', async () => {
+    const served = await firstServed(24, [{ to: addresses('a', 100) }, { to: ['fresh@example.test'] }]);
+    expect(served).toContain('fresh@example.test');
+  });
 });
 
 /** A store with mail for so many destinations that nobody has tried. */

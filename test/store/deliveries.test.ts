@@ -16,7 +16,9 @@ import {
 import {
   beginDeliveries,
   claimDeliveries,
-  claimDeliveriesOfTenant,
+  claimNewest,
+  claimTurn,
+  nextFlow,
   leasedTo,
   renewLeases,
   takeBackLeases,
@@ -123,20 +125,40 @@ describe('a claim', () => {
     );
   });
 
-  test('can be for one tenant, and tenants are found in turn', async () => {
+  test('can be for one turn, and turns are found by bulk, tenant and flow', async () => {
     const store = await openTestStore();
+    const place = 'example.test';
     for (const tenant of ['ten_a', 'ten_b', 'ten_c']) {
-      await add(store, ['one@example.test', 'two@example.test'], { tenant });
+      for (const form of ['site/one', 'site/two'])
+        await add(store, ['1@example.test', '2@example.test'], { tenant, form });
     }
+    await add(store, 'b@example.test', { tenant: 'ten_b', kind: 'forward' });
     await add(store, 'a@other.test', { tenant: 'ten_d' });
-    const turns = (after: string, limit = 10) => tenantsWaiting(store, 'example.test', { after, limit });
-    expect(await turns('')).toEqual(['ten_a', 'ten_b', 'ten_c']);
-    expect(await turns('', 2)).toEqual(['ten_a', 'ten_b']);
-    expect(await turns('ten_a')).toEqual(['ten_b', 'ten_c']);
-    expect(await turns('ten_c')).toEqual([]);
-    const [{ rows }] = await store.write([claimDeliveriesOfTenant({ ...CLAIM, tenant: 'ten_b' })]);
-    expect(rows.map(({ tenant }) => tenant)).toEqual(['ten_b', 'ten_b']);
-    expect(await turns('')).toEqual(['ten_a', 'ten_c']);
+    const tenants = (after: string, limit = 10) => tenantsWaiting(store, place, { bulk: 0, after, limit });
+    expect(await tenants('')).toEqual(['ten_a', 'ten_b', 'ten_c']);
+    expect(await tenants('', 2)).toEqual(['ten_a', 'ten_b']);
+    expect(await tenants('ten_a')).toEqual(['ten_b', 'ten_c']);
+    expect(await tenants('ten_c')).toEqual([]);
+    expect(await tenantsWaiting(store, place, { bulk: 1, after: '', limit: 10 })).toEqual(['ten_b']);
+    const turn = { bulk: 0, tenant: 'ten_b', flow: '' };
+    expect(await nextFlow(store, place, turn)).toBe('site/one');
+    expect(await nextFlow(store, place, { ...turn, flow: 'site/one' })).toBe('site/two');
+    expect(await nextFlow(store, place, { ...turn, flow: 'site/two' })).toBe('site/one');
+    expect(await nextFlow(store, place, { ...turn, bulk: 1 })).toBe('forward');
+    const [{ rows }] = await store.write([claimTurn({ ...CLAIM, ...turn, flow: 'site/two' })]);
+    expect(rows.map(({ tenant, recipient }) => `${tenant} ${recipient}`).sort()).toEqual([
+      'ten_b 1@example.test',
+      'ten_b 2@example.test',
+    ]);
+    expect(await nextFlow(store, place, turn)).toBe('site/one');
+    expect(await nextFlow(store, place, { ...turn, tenant: 'ten_d' })).toBeUndefined();
+  });
+
+  test('can be for the newest that is due', async () => {
+    const store = await openTestStore();
+    for (const age of [3, 2, 1, -1]) await add(store, `age${age}@example.test`, { at: NOW - age });
+    const [{ rows }] = await store.write([claimNewest({ ...CLAIM, limit: 2 })]);
+    expect(rows.map(({ recipient }) => recipient).sort()).toEqual(['age1@example.test', 'age2@example.test']);
   });
 });
 

@@ -31,6 +31,7 @@ import { totp } from './0030-totp.ts';
 import { search } from './0032-search.ts';
 import { inboundLists } from './0033-inbound-lists.ts';
 import { revisionAuthor } from './0034-revision-author.ts';
+import { turns } from './0040-turns.ts';
 
 /** By name, as Kysely's migrator wants them. */
 export function migrationsFor(dialect: Dialect): Record<string, Migration> {
@@ -65,5 +66,6 @@ export function migrationsFor(dialect: Dialect): Record<string, Migration> {
     '0032-search': search(dialect),
     '0033-inbound-lists': inboundLists(),
     '0034-revision-author': revisionAuthor(dialect),
+    '0040-turns': turns(dialect),
   };
 }
