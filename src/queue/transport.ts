@@ -86,8 +86,9 @@ export interface Batch {
   /** RFC 8460 §3: a report about TLS gets through whatever policy broke, and is not reported on itself. */
   readonly isTlsReport: boolean;
   /**
-   * Writes, before anybody is dialled or the message is made, that the try begins. Answers false where it must not: the
-   * lease is lost, or the tenant is suspended. Never rejects.
+   * Writes, before anybody is dialled or the message is made, that the try begins, and with it those of all that was claimed
+   * together for the destination. Answers false where it must not: the lease is lost, or the tenant is suspended. Never
+   * rejects.
    */
   begin(): Promise<boolean>;
   /** Whether others wait for what the try holds, so that a server that is silent is to be given up early. */

@@ -240,12 +240,14 @@ export class Worker {
     }
     for (const { destination, rows } of claimed) {
       const batches: Batch[] = [];
+      const begin = this.#beginning(rows.filter((row) => withheld(row) === undefined));
       for (const [id, ofMessage] of Map.groupBy(rows, ({ message }) => message)) {
         // What may hang for long is read when somebody wants it.
         const message = destination.isProven ? messages.get(id) : undefined;
         for (const [why, group] of Map.groupBy(ofMessage, withheld)) {
           const batch = { destination, rows: group, body: this.#bodies.hold(id, message) };
-          if (why === undefined) batches.push(this.#batch(batch, messages.get(id)?.kind === 'tls_report'));
+          if (why === undefined)
+            batches.push(this.#batch(batch, { isTlsReport: messages.get(id)?.kind === 'tls_report', begin }));
           else this.#withhold(batch, why);
         }
       }
@@ -311,14 +313,20 @@ export class Worker {
     }
   }
 
-  #batch(batch: ClaimedBatch, isTlsReport: boolean): Batch {
+  #batch(
+    batch: ClaimedBatch,
+    { isTlsReport, begin }: { isTlsReport: boolean; begin: () => Promise<ReadonlySet<string>> },
+  ): Batch {
     const { destination, rows, body } = batch;
     return {
       destination: destination.name,
       recipients: rows.map(({ id, recipient, attempts }) => ({ id, address: recipient, attempt: attempts })),
       isProven: destination.isProven,
       isTlsReport,
-      begin: () => this.#begin(rows),
+      begin: async () => {
+        const begun = await begin();
+        return rows.every(({ id }) => begun.has(id));
+      },
       isPressed: () => this.#claimer.isPressed(destination),
       open: () => body.open(),
       mayLeave: () => this.#maintenance.areLeasesSafe() && !rows.some(({ tenant }) => this.#suspended.has(tenant)),
@@ -329,17 +337,26 @@ export class Worker {
     };
   }
 
-  /** What was claimed and had not begun when the daemon died costs no attempt and is due at once. */
-  async #begin(rows: readonly ClaimedRow[]): Promise<boolean> {
+  /**
+   * Begins the tries of what was claimed together at one destination, at the first call and in one statement; answers which
+   * have begun. What had not begun when the daemon died costs no attempt and is due at once.
+   */
+  #beginning(rows: readonly ClaimedRow[]): () => Promise<ReadonlySet<string>> {
+    let begun: Promise<ReadonlySet<string>> | undefined;
+    return () => (begun ??= this.#begin(rows));
+  }
+
+  async #begin(rows: readonly ClaimedRow[]): Promise<ReadonlySet<string>> {
     const { store, owner, log } = this.#options;
     const ids = rows.map(({ id }) => id);
+    const attempts = new Map(rows.map((row) => [row.id, row.attempts]));
     try {
       const [{ rows: begun }] = await store.write([beginDeliveries({ ids, owner })]);
-      return rows.every(({ id, attempts }) => begun.some((row) => row.id === id && row.attempts === attempts));
+      return new Set(begun.flatMap((row) => (attempts.get(row.id) === row.attempts ? [row.id] : [])));
     } catch (error) {
       // What did not begin is given back as soon as that can be written.
-      log.warn('delivery.not_begun', { deliveries: rows.length, ...errorFields(error) });
-      return false;
+      log.warn('delivery.not_begun', { deliveries: ids.length, ...errorFields(error) });
+      return new Set();
     }
   }
 
