@@ -102,6 +102,13 @@ export async function callBlob<R extends Route>(address: Address<R>, parts: Part
   return (await send(address, parts)).blob();
 }
 
+/** A document of the server that is no route of its API. Rejects with an ApiError. */
+export async function loadDocument(path: string): Promise<unknown> {
+  const response = await ask(path, { method: 'GET', body: undefined });
+  if (!response.ok) throw await refusalOf(response);
+  return response.json();
+}
+
 /** Reads an answer that shows its progress, a JSON object in each line, as the lines come. Rejects with an ApiError. */
 export async function* callLines<Line>(address: Address<Route>, parts: Parts<Route>): AsyncGenerator<Line> {
   const { body } = await send(address, { ...parts, accept: 'application/x-ndjson' });

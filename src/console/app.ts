@@ -20,6 +20,7 @@ export function App(): ComponentChildren {
     });
   }
   useEffect(begin, []);
+  useFocusOnPage(path);
   if (failure !== undefined) return html`<main class="alone"><${Failed} error=${failure} retry=${begin} /></main>`;
   // Where it will stand, so that nothing moves.
   if (session === undefined) return html`<main id="main"><${Loading} lines=${6} /></main>`;
@@ -32,6 +33,19 @@ export function App(): ComponentChildren {
       <${Shown} path=${mustSetUp ? '/account' : path} key=${`${session.acting_for?.id} ${session.environment}`} />
     </main>
     <${Messages} />`;
+}
+
+/** After a change of the page, what was used last may be gone or hidden: Tab goes on in the page. */
+function useFocusOnPage(path: string): void {
+  const shown = useRef(path);
+  useEffect(() => {
+    if (shown.current === path) return;
+    shown.current = path;
+    const main = document.getElementById('main');
+    const focused = document.activeElement;
+    if (focused !== null && main?.contains(focused) === true && focused.checkVisibility()) return;
+    main?.focus({ preventScroll: true });
+  }, [path]);
 }
 
 /** What is shown in place of one's own live data, on every page. */
@@ -47,22 +61,26 @@ function Views({ session }: { readonly session: Session }): ComponentChildren {
 /** The page of a path. */
 function Shown({ path }: { readonly path: string }): ComponentChildren {
   const [entry, params] = find(path);
-  const [loaded, setLoaded] = useState<{ entry: PageEntry; component: (props: PageProps) => ComponentChildren }>();
+  const load = entry?.load;
+  const [loaded, setLoaded] = useState<{
+    load: PageEntry['load'];
+    component: (props: PageProps) => ComponentChildren;
+  }>();
   const [failed, setFailed] = useState(false);
   useEffect(() => {
-    if (entry === undefined || loaded?.entry === entry) return;
-    entry.load().then(
-      (component) => setLoaded({ entry, component }),
+    if (load === undefined || loaded?.load === load) return;
+    load().then(
+      (component) => setLoaded({ load, component }),
       () => setFailed(true),
     );
-  }, [entry]);
+  }, [load]);
   if (entry === undefined) {
     return html`<div class="empty"><h1>There is no such page</h1><p><a href=${href('/')}>Overview</a></p></div>`;
   }
   if (failed)
     return html`<div class="note bad" role="alert"><p>This page could not be loaded. It may be of a version before an upgrade. <a href=${location.href} target="_self">Load it again</a></p></div>`;
-  if (loaded?.entry !== entry) return html`<${Loading} lines=${6} />`;
-  return html`<${loaded.component} params=${params} key=${entry.pattern} />`;
+  if (loaded === undefined || loaded.load !== load) return html`<${Loading} lines=${6} />`;
+  return html`<${loaded.component} params=${params} />`;
 }
 
 function find(path: string): [PageEntry | undefined, Readonly<Record<string, string>>] {

@@ -219,10 +219,12 @@ export function Action({
 }): ComponentChildren {
   const [isBusy, setBusy] = useState(false);
   async function press(): Promise<void> {
+    if (isBusy) return;
     setBusy(true);
     await run().finally(() => setBusy(false));
   }
-  return html`<button type="button" class=${kind} disabled=${disabled || isBusy} aria-busy=${isBusy ? 'true' : undefined} onClick=${press}>${children}</button>`;
+  // Busy it is not disabled: that would take the focus from it for good.
+  return html`<button type="button" class=${kind} disabled=${disabled} aria-disabled=${isBusy ? 'true' : undefined} aria-busy=${isBusy ? 'true' : undefined} onClick=${press}>${children}</button>`;
 }
 
 /** Goes on with a list. */

@@ -89,13 +89,16 @@ export function Messages(): ComponentChildren {
     ${question && html`<${Asked} of=${question} />`}`;
 }
 
+const YES = 'yes';
+
 function Asked({ of }: { readonly of: Question }): ComponentChildren {
   const dialog = useRef<HTMLDialogElement>(null);
   const [typed, setTyped] = useState('');
   useEffect(() => dialog.current?.showModal(), []);
   const { title, text, action, type, answer } = of;
-  return html`<dialog ref=${dialog} aria-labelledby="asked" onCancel=${() => answer(false)}>
-    <form method="dialog" onSubmit=${() => answer(true)}>
+  // Gone only once it is closed: the browser gives the focus back to where it was.
+  return html`<dialog ref=${dialog} aria-labelledby="asked" onClose=${() => answer(dialog.current?.returnValue === YES)}>
+    <form method="dialog">
       <h2 id="asked">${title}</h2>
       <div>${text}</div>
       ${
@@ -105,8 +108,8 @@ function Asked({ of }: { readonly of: Question }): ComponentChildren {
       /></label>`
       }
       <div class="actions">
-        <button type="button" class="quiet" onClick=${() => answer(false)}>Cancel</button>
-        <button class="danger" disabled=${type !== undefined && typed !== type}>${action}</button>
+        <button type="button" class="quiet" onClick=${() => dialog.current?.close()}>Cancel</button>
+        <button class="danger" value=${YES} disabled=${type !== undefined && typed !== type}>${action}</button>
       </div>
     </form>
   </dialog>`;

@@ -1,5 +1,5 @@
 /** The routes of the API, to be tried out as whoever is signed in: from the same document that programs read. */
-import { ApiError, exchange, type Exchanged } from '../api.ts';
+import { ApiError, exchange, loadDocument, type Exchanged } from '../api.ts';
 import { Action, Badge, Failed, Page, Ready, type Tone } from '../components/basics.ts';
 import { Field, Search } from '../components/fields.ts';
 import { confirm } from '../components/messages.ts';
@@ -50,9 +50,8 @@ interface Document {
 const METHODS = new Set(['get', 'post', 'put', 'patch', 'delete']);
 
 async function loadRoutes(): Promise<readonly Listed[]> {
-  const { text } = await exchange('GET', '/openapi.json', undefined);
   // oxlint-disable-next-line typescript/no-unsafe-type-assertion -- tests hold that the document is OpenAPI
-  const { paths } = JSON.parse(text) as Document;
+  const { paths } = (await loadDocument('/openapi.json')) as Document;
   return Object.entries(paths).flatMap(([path, operations]) =>
     Object.entries(operations).flatMap(([name, operation]) => {
       if (!METHODS.has(name) || operation['x-permission'] === undefined) return [];

@@ -16,6 +16,11 @@ export interface PageEntry {
   };
 }
 
+/** The list, and a submission beside it: one page, which stays when one of them is opened. */
+async function submissions(): Promise<PageComponent> {
+  return (await import('./submissions.ts')).Submissions;
+}
+
 /** The operator's pages. */
 const SERVER: readonly PageEntry[] = [
   {
@@ -59,10 +64,10 @@ export const PAGES: readonly PageEntry[] = [
   { pattern: '/account', load: async () => (await import('./account.ts')).Account },
   {
     pattern: '/submissions',
-    load: async () => (await import('./submissions.ts')).Submissions,
+    load: submissions,
     menu: { name: 'Submissions', group: 'Forms', permission: 'forms.read' },
   },
-  { pattern: '/submissions/:id', load: async () => (await import('./submissions.ts')).Submissions },
+  { pattern: '/submissions/:id', load: submissions },
   {
     pattern: '/forms',
     load: async () => (await import('./forms.ts')).Forms,
