@@ -213,7 +213,11 @@ function failingAttention({ name, failures, last_error: error }: DestinationRow)
   return {
     kind: 'destination_failing',
     subject: name,
-    message: sentence(`${failures} connections to ${name} failed in a row${reason}`),
+    message: sentence(
+      failures === 1
+        ? `The last connection to ${name} failed${reason}`
+        : `The last ${failures} connections to ${name} failed${reason}`,
+    ),
     since: null,
   };
 }

@@ -142,6 +142,7 @@ function draw(
     axes: [
       {
         ...axis,
+        size: 34,
         values: (_, ticks) => ticks.map((tick) => tickText(tick, (ticks[1] ?? tick) - (ticks[0] ?? 0), interval)),
       },
       { ...axis, size: 48, values: (_, ticks) => ticks.map((tick) => (Number.isInteger(tick) ? number(tick) : '')) },
@@ -183,7 +184,10 @@ const DAY_S = 86_400;
 function tickText(seconds: number, step: number, interval: ChartProps['interval']): string {
   const date = new Date(seconds * 1000);
   const zone = isLocal(interval) ? {} : { timeZone: 'UTC' };
-  if (step < DAY_S) return date.toLocaleTimeString(undefined, { hour: '2-digit', minute: '2-digit', ...zone });
+  if (step < DAY_S) {
+    const second = step < 60 ? ({ second: '2-digit' } as const) : {};
+    return date.toLocaleTimeString(undefined, { hour: '2-digit', minute: '2-digit', ...second, ...zone });
+  }
   const parts: Intl.DateTimeFormatOptions =
     step < 28 * DAY_S ? { day: 'numeric', month: 'short' } : { month: 'short', year: '2-digit' };
   return date.toLocaleDateString(undefined, { ...parts, ...zone });

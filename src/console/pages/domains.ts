@@ -292,8 +292,9 @@ function Records({ of: { domain, records } }: { readonly of: Domain }): Componen
 function RecordView({ record, domain }: { readonly record: DnsRecord; readonly domain: string }): ComponentChildren {
   const { purpose, type, name, value, required, status, found, problem, note } = record;
   const relative = name === domain ? '@' : name.endsWith(`.${domain}`) ? name.slice(0, -domain.length - 1) : name;
-  return html`<div class="record">
-    <h2>${PURPOSES[purpose]} <${RecordStatus} of=${record} /> ${!required && html`<span class="soft small">recommended</span>`}</h2>
+  // Nothing is left to do about one that is right.
+  return html`<details class="record" open=${status !== 'ok'}>
+    <summary><h2>${PURPOSES[purpose]} <${RecordStatus} of=${record} /> ${!required && html`<span class="soft small">recommended</span>`}</h2></summary>
     ${problem !== undefined && status !== 'ok' && html`<p>${problem}</p>`}
     ${note !== undefined && html`<p class="soft small">${note}</p>`}
     <dl>
@@ -317,7 +318,7 @@ function RecordView({ record, domain }: { readonly record: DnsRecord; readonly d
         }</dd>`
       }
     </dl>
-  </div>`;
+  </details>`;
 }
 
 function Zone({ domain }: { readonly domain: string }): ComponentChildren {

@@ -365,7 +365,7 @@ function Settings({ form, reload }: SettingsProps): ComponentChildren {
     <section class="card" aria-label="About">
       <h2>About</h2>
       <dl>
-        <dt>Id</dt><dd><${Code} text=${form.id} what="id" /></dd>
+        <dt>ID</dt><dd><${Code} text=${form.id} what="the ID" /></dd>
         <dt>Known since</dt><dd><${Time} at=${form.created_at} /></dd>
         <dt>Made by</dt><dd>${project === undefined ? (form.source === 'instant' ? 'instant form' : 'the API or the console') : html`project <a href=${href(`/projects/${project}`)}>${project}</a>`}</dd>
       </dl>

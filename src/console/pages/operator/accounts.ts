@@ -140,16 +140,16 @@ export function Account({ params }: { readonly params: Readonly<Record<string, s
   const used = useLoaded('usage', (signal) => call<typeof tenants.usage>('GET /admin/usage', { signal }));
   const { data } = loaded;
   return html`<${Page} title=${data?.name ?? 'Account'} above=${{ href: href('/server/accounts'), name: 'Accounts' }} aside=${data && html`<${States} of=${data} />`} actions=${data && html`<${AccountActions} of=${data} reload=${loaded.reload} />`}>
-    <${Ready} of=${loaded} lines=${8}>${(tenant: Shown) => html`<div class="cards">
+    <${Ready} of=${loaded} lines=${8}>${(tenant: Shown) => html`<div class="cards wide">
       <section class="card"><h2>Account</h2><dl>
-        <dt>Id</dt><dd><${Code} text=${tenant.id} what="the id" /></dd>
+        <dt>ID</dt><dd><${Code} text=${tenant.id} what="the ID" /></dd>
         <dt>Email address</dt><dd>${tenant.email}</dd>
         <dt>Created</dt><dd><${Time} at=${tenant.created_at} /></dd>
         <dt>Confirmed</dt><dd>${tenant.confirmed_at === null ? 'not yet: its keys do not work' : html`<${Time} at=${tenant.confirmed_at} />`}</dd>
-        <dt>Recipients</dt><dd>${tenant.trusted ? 'trusted: they need not agree to get its mail' : 'must agree before they get its mail'}</dd>
+        <dt>Recipients</dt><dd>${tenant.trusted ? 'trusted: get its mail without confirmation' : 'must confirm before they get its mail'}</dd>
         <dt>In the queue</dt><dd>${number(tenant.queued)} ${tenant.queued === 1 ? 'delivery' : 'deliveries'}</dd>
       </dl></section>
-      <section class="card"><h2>Has</h2><dl>
+      <section class="card"><h2>Resources</h2><dl>
         <dt>Submissions</dt><dd>${number(tenant.submissions)}</dd>
         ${Object.entries(tenant.objects).map(([name, count]) => html`<dt key=${name}>${name === 'keys' ? 'API keys' : `${name.charAt(0).toUpperCase()}${name.slice(1)}`}</dt><dd>${number(count)}</dd>`)}
       </dl>

@@ -24,12 +24,20 @@ export function Doctor(): ComponentChildren {
         .map(
           ({ name, status, found, advice }, i) => html`<li key=${`${name} ${i}`}><div class="row attention">
             <${State} of=${status === 'warning' ? 'degraded' : status} label=${status} />
-            <div><strong>${name.replaceAll('_', ' ')}</strong><br />${found}${advice !== undefined && html`<p class="hint">${advice}</p>`}</div>
+            <div><strong>${titleOf(name)}</strong><br />${found}${advice !== undefined && html`<p class="hint">${advice}</p>`}</div>
           </div></li>`,
         )}
     </ul>`}<//>`
     }
   <//>`;
+}
+
+const ABBREVIATIONS = /\b(?:arc|dane|dkim|dmarc|dns|dnssec|ip|ipv6|mta sts|mx|spf|tls)\b/g;
+
+/** `reverse_dns` as a title: Reverse DNS. */
+function titleOf(name: string): string {
+  const words = name.replaceAll('_', ' ').replaceAll(ABBREVIATIONS, (word) => word.toUpperCase());
+  return words.charAt(0).toUpperCase() + words.slice(1);
 }
 
 export function Configuration(): ComponentChildren {

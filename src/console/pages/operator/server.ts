@@ -28,7 +28,7 @@ export function Server(): ComponentChildren {
     }, EVERY_MS);
     return () => clearInterval(timer);
   }, []);
-  return html`<${Page} title="Server" aside=${loaded.data?.hostname}>
+  return html`<${Page} title="Live" aside=${loaded.data?.hostname}>
     <${Ready} of=${loaded} lines=${6}>${(now: Status) => html`
       ${now.problems.length > 0 && html`<div class="note bad" role="status"><ul class="plain">${now.problems.map((problem) => html`<li key=${problem}>${problem}</li>`)}</ul></div>`}
       <${Tiles} of=${now} />
@@ -43,15 +43,10 @@ export function Server(): ComponentChildren {
         <section class="card"><h2>Since the start</h2><dl>
           ${(['delivered', 'deferred', 'bounced', 'expired'] as const).map((name) => html`<dt key=${name}>${name.charAt(0).toUpperCase()}${name.slice(1)}</dt><dd>${number(now.deliveries[name])}</dd>`)}
         </dl></section>
-        <section class="card"><h2>Latency</h2><dl>
-          ${(
-            [
-              ['form', 'Form post'],
-              ['smtp', 'SMTP transaction'],
-              ['delivery', 'Acceptance to delivery'],
-            ] as const
-          ).map(([name, title]) => html`<dt key=${name}>${title}</dt><dd>${percentiles(now.latencies[name])}</dd>`)}
-        </dl></section>
+        <section class="card"><h2>Latency</h2><div class="scroll"><table class="dense">
+          <thead><tr><th scope="col">Of</th><th scope="col" class="number">Median</th><th scope="col" class="number">95 %</th></tr></thead>
+          <tbody>${LATENCIES.map(([name, title]) => html`<tr key=${name}><th scope="row">${title}</th>${[0.5, 0.95].map((part) => html`<td class="number" key=${part}>${percentile(now.latencies[name], part)}</td>`)}</tr>`)}</tbody>
+        </table></div></section>
       </div>
     `}<//>
   <//>`;
@@ -97,14 +92,16 @@ function Rates({ samples }: { readonly samples: readonly Status[] }): ComponentC
   </section>`;
 }
 
-/** The median and the 95th percentile, as upper bounds of their buckets. */
-function percentiles({ buckets, count }: Status['latencies']['form']): string {
-  if (count === 0) return '–';
-  return `median ${boundOf(buckets, count * 0.5)}, 95 % ${boundOf(buckets, count * 0.95)}`;
-}
+const LATENCIES = [
+  ['form', 'Form post'],
+  ['smtp', 'SMTP transaction'],
+  ['delivery', 'Acceptance to delivery'],
+] as const;
 
-function boundOf(buckets: Status['latencies']['form']['buckets'], rank: number): string {
-  const bucket = buckets.find((one) => one.count >= rank);
+/** The upper bound of the bucket that has it. */
+function percentile({ buckets, count }: Status['latencies']['form'], part: number): string {
+  if (count === 0) return '–';
+  const bucket = buckets.find((one) => one.count >= count * part);
   if (bucket === undefined || bucket.le === null) return 'over a minute';
   return bucket.le < 1 ? `≤ ${bucket.le * 1000} ms` : `≤ ${bucket.le} s`;
 }
