@@ -1,5 +1,6 @@
 /** Fields of forms and filters: a label that is one, and what is wrong beside the value. */
 import { html, type ComponentChildren, useEffect, useId, useRef, useState } from '../lib.ts';
+import { setQuery } from '../router.ts';
 
 interface FieldProps {
   readonly label: string;
@@ -99,6 +100,57 @@ export function Search({
     return () => document.removeEventListener('keydown', toSearch);
   }, []);
   return html`<input class="search" type="search" ref=${field} aria-label=${label} placeholder=${label} value=${text} onInput=${(event: Event) => setText(valueOf(event))} />`;
+}
+
+interface Days {
+  /** `2026-11-28`, or empty. */
+  readonly from: string;
+  readonly to: string;
+}
+
+/** The first and the last day of a list, in the query of the address. */
+export function DayFields({ from, to }: Days): ComponentChildren {
+  return html`<${Day} label="From" name="from" value=${from} /><${Day} label="To" name="to" value=${to} />`;
+}
+
+function Day({
+  label,
+  name,
+  value,
+}: {
+  readonly label: string;
+  readonly name: keyof Days;
+  readonly value: string;
+}): ComponentChildren {
+  return html`<label class="day">${label} <input type="date" value=${value} onChange=${(event: Event) => setQuery({ [name]: valueOf(event) }, { replace: true })} /></label>`;
+}
+
+const DATE = /^\d{4}-\d{2}-\d{2}$/;
+
+/** The same days as the API takes them. Days are those of whoever looks, and of UTC in the API: it gets their moments. */
+export function momentsOf({ from, to }: Days): Days {
+  return { from: startOf(from, 0), to: startOf(to, 1) };
+}
+
+/** The midnight, local, with which the day so many days after this one begins; what is no date stays as it is. */
+function startOf(date: string, after: number): string {
+  if (!DATE.test(date)) return date;
+  const moment = new Date(`${date}T00:00`);
+  moment.setDate(moment.getDate() + after);
+  return Number.isNaN(moment.getTime()) ? date : moment.toISOString();
+}
+
+/** A button that shows what narrows a list further; open where something of it is set. */
+export function MoreFilters({
+  isSet,
+  children,
+}: {
+  readonly isSet: boolean;
+  readonly children?: ComponentChildren;
+}): ComponentChildren {
+  const [isOpen, setOpen] = useState(isSet);
+  return html`<button type="button" class="quiet" aria-expanded=${isOpen ? 'true' : 'false'} onClick=${() => setOpen(!isOpen)}>Filter</button>
+    ${isOpen && html`<div class="further">${children}</div>`}`;
 }
 
 /** Whether a key goes into a field, so that it is no shortcut. */

@@ -15,7 +15,7 @@ import {
   Time,
   type Tone,
 } from '../components/basics.ts';
-import { Search, Select } from '../components/fields.ts';
+import { DayFields, momentsOf, MoreFilters, Search, Select } from '../components/fields.ts';
 import { useListing } from '../data.ts';
 import { html, type ComponentChildren } from '../lib.ts';
 import { href, setQuery, usePlace } from '../router.ts';
@@ -29,11 +29,12 @@ const OUTCOMES = [
   ['deferred', 'Deferred'],
 ] as const;
 
-/** `/inbound`, `?recipient=…&outcome=rejected&domain=…&reason=…` */
+/** `/inbound`, `?recipient=…&outcome=rejected&domain=…&reason=…&from=…&to=…` */
 export function Inbound(): ComponentChildren {
   const { query } = usePlace();
-  const { recipient = '', outcome = '', domain, reason, sender } = query;
-  const filters = { outcome, domain, reason, sender, ...(recipient.includes('@') && { recipient }) };
+  const { recipient = '', outcome = '', domain, reason, sender, from = '', to = '' } = query;
+  const days = momentsOf({ from, to });
+  const filters = { outcome, domain, reason, sender, ...days, ...(recipient.includes('@') && { recipient }) };
   const list = useListing(
     JSON.stringify(filters),
     async (cursor, signal) => {
@@ -44,13 +45,14 @@ export function Inbound(): ComponentChildren {
     { live: ['inbound.'] },
   );
   const others = Object.entries({ domain, reason, sender }).filter(([, value]) => value !== undefined);
-  const isFiltered = outcome !== '' || recipient !== '' || others.length > 0;
+  const isFiltered = [outcome, recipient, from, to].some((value) => value !== '') || others.length > 0;
   const count =
     list.count === undefined ? undefined : `${number(Math.abs(list.count))}${list.count < 0 ? ' or more' : ''}`;
   return html`<${Page} title="Inbound" aside=${count}>
     <div class="filters" role="search">
       <${Search} label="Recipient, such as info@example.com" value=${recipient} change=${(text: string) => setQuery({ recipient: text.trim() }, { replace: true })} />
       <${Select} label="Outcome" value=${outcome} change=${(value: string) => setQuery({ outcome: value })} options=${OUTCOMES} />
+      <${MoreFilters} isSet=${from !== '' || to !== ''}><${DayFields} from=${from} to=${to} /><//>
     </div>
     ${
       others.length > 0 &&

@@ -20,7 +20,7 @@ import {
   Time,
   toneOf,
 } from '../components/basics.ts';
-import { Search, Select } from '../components/fields.ts';
+import { DayFields, momentsOf, MoreFilters, Search, Select } from '../components/fields.ts';
 import { confirm, doing } from '../components/messages.ts';
 import { type Loaded, useListing, useLoaded } from '../data.ts';
 import { html, type ComponentChildren } from '../lib.ts';
@@ -60,7 +60,7 @@ const LIVE = ['email.'];
 export function MailList(): ComponentChildren {
   const { query } = usePlace();
   const { q = '', state = '', kind = '', recipient, domain, form, submission, from = '', to = '' } = query;
-  const filters = { q, state, kind, recipient, domain, form, submission, from, to };
+  const filters = { q, state, kind, recipient, domain, form, submission, ...momentsOf({ from, to }) };
   const list = useListing(
     JSON.stringify(filters),
     async (cursor, signal) => {
@@ -77,8 +77,7 @@ export function MailList(): ComponentChildren {
       <${Search} label="Search subjects and recipients" value=${q} change=${(text: string) => setQuery({ q: text }, { replace: true })} />
       <${Select} label="State" value=${state} change=${(value: string) => setQuery({ state: value })} options=${[['', 'Every state'], ...STATES.map((each) => [each, stateName(each)])]} />
       <${Select} label="Kind" value=${kind} change=${(value: string) => setQuery({ kind: value })} options=${[['', 'Every kind'], ...Object.entries(KINDS)]} />
-      <${Day} label="From" value=${from} change=${(value: string) => setQuery({ from: value })} />
-      <${Day} label="To" value=${to} change=${(value: string) => setQuery({ to: value })} />
+      <${MoreFilters} isSet=${from !== '' || to !== ''}><${DayFields} from=${from} to=${to} /><//>
     </div>
     ${
       others.length > 0 &&
@@ -103,18 +102,6 @@ export function MailList(): ComponentChildren {
 function countText(count: number | undefined): string | undefined {
   if (count === undefined) return undefined;
   return count < 0 ? `${number(-count)} or more` : number(count);
-}
-
-function Day({
-  label,
-  value,
-  change,
-}: {
-  readonly label: string;
-  readonly value: string;
-  readonly change: (value: string) => void;
-}): ComponentChildren {
-  return html`<label class="day"><span>${label}</span><input type="date" value=${value} onChange=${(event: Event) => change(event.target instanceof HTMLInputElement ? event.target.value : '')} /></label>`;
 }
 
 function Nothing({
@@ -265,6 +252,7 @@ function Recipients({ recipients }: { readonly recipients: readonly Recipient[] 
     (recipient) => html`<section class="card" key=${recipient.id} aria-label=${recipient.address}>
       <h2 class="recipient"><span>${recipient.address}</span> <${State} of=${recipient.state} /></h2>
       ${recipient.reply !== null && html`<p class="reply ${toneOf(recipient.state)}">${recipient.reply}</p>`}
+      ${meaningOf(recipient) !== '' && html`<p>${meaningOf(recipient)}</p>`}
       ${
         recipient.next_attempt_at !== null &&
         html`<p class="soft">Next attempt: <${Time} at=${recipient.next_attempt_at} /></p>`
@@ -278,6 +266,42 @@ function Recipients({ recipients }: { readonly recipients: readonly Recipient[] 
       }
     </section>`,
   )}</div>`;
+}
+
+/** What became of it, and what to do about that. */
+function meaningOf({ state, reply }: Recipient): string {
+  switch (state) {
+    case 'bounced':
+      return `It is not tried again. ${causeOf(reply)}`.trim();
+    case 'deferred':
+      return `It is tried again by itself. ${causeOf(reply)}`.trim();
+    case 'expired':
+      return 'It was tried until its time was over.';
+    case 'suppressed':
+      return 'Nothing was sent: the address is on the suppression list.';
+    case 'captured':
+      return 'Mail of test keys is kept here, and never delivered.';
+    default:
+      return '';
+  }
+}
+
+/** What the other server means by its enhanced status code (RFC 3463 §3, RFC 7505), where that helps. */
+const CAUSES: readonly (readonly [RegExp, string])[] = [
+  [/ 5\.1\.(?:1|6|10) /, 'There is no such mailbox: check how the address is written.'],
+  [/ 5\.1\.2 /, 'The domain does not exist, or takes no mail: check how the address is written.'],
+  [/ [45]\.2\.1 /, 'The mailbox is disabled.'],
+  [/ [45]\.2\.2 /, 'The mailbox is full.'],
+  [/ [45]\.3\.4 /, 'The message is too large for the mail server of the recipient.'],
+  [/ 4\.7\.\d+ /, 'The mail server of the recipient does not want it now, often because of too much mail at once.'],
+  [
+    / 5\.7\.\d+ /,
+    'The mail server of the recipient refused it for its policy: check the DNS records of your domain, and whether the text looks like spam.',
+  ],
+];
+
+function causeOf(reply: string | null): string {
+  return CAUSES.find(([code]) => code.test(reply ?? ''))?.[1] ?? '';
 }
 
 function AttemptCard({ attempt, isOpen }: { readonly attempt: Attempt; readonly isOpen: boolean }): ComponentChildren {
@@ -328,13 +352,13 @@ const STEPS: Readonly<Record<string, string>> = {
 };
 
 function Timeline({ entries }: { readonly entries: Message['timeline'] }): ComponentChildren {
-  return html`<ol class="timeline">${entries.map(
+  return html`<div class="card"><ol class="timeline">${entries.map(
     ({ at, step, text }, i) => html`<li class="step-${step}" key=${i}>
       <span class="step">${STEPS[step] ?? step}</span>
       <span class="soft small"><${Time} at=${at} /></span>
       <p>${text}</p>
     </li>`,
-  )}</ol>`;
+  )}</ol></div>`;
 }
 
 function ContentView({

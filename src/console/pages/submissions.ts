@@ -7,7 +7,7 @@ import type { submissions } from '../../contract/submissions.ts';
 import type { AnswerOf } from '../../contract/route.ts';
 import { ApiError, call, urlOf } from '../api.ts';
 import { Action, Badge, Empty, Failed, Loading, More, number, Page, Time } from '../components/basics.ts';
-import { Check, isTyping, Search, Select, valueOf } from '../components/fields.ts';
+import { Check, DayFields, isTyping, momentsOf, MoreFilters, Search, Select } from '../components/fields.ts';
 import { say } from '../components/messages.ts';
 import { useListing, useLoaded, type Listing } from '../data.ts';
 import { createChange, html, type ComponentChildren, useEffect, useRef, useState } from '../lib.ts';
@@ -32,19 +32,20 @@ interface Filters {
   readonly view: string;
   readonly q: string;
   readonly form: string;
+  readonly domain: string;
   readonly from: string;
   readonly to: string;
   readonly files: string;
 }
 
 function filtersOf(query: Readonly<Record<string, string>>): Filters {
-  const { view = 'inbox', q = '', form = '', from = '', to = '', files = '' } = query;
-  return { view, q, form, from, to, files };
+  const { view = 'inbox', q = '', form = '', domain = '', from = '', to = '', files = '' } = query;
+  return { view, q, form, domain, from, to, files };
 }
 
-function queryOf({ view, q, form, from, to, files }: Filters): Readonly<Record<string, unknown>> {
+function queryOf({ view, q, form, domain, files, ...days }: Filters): Readonly<Record<string, unknown>> {
   const [, , conditions] = VIEWS.find(([name]) => name === view) ?? VIEWS[0];
-  return { ...conditions, q, form, from, to, files: files === 'true' };
+  return { ...conditions, q, form, domain, ...momentsOf(days), files: files === 'true' };
 }
 
 // What was done here shows at once, before the list is loaded anew.
@@ -129,7 +130,7 @@ const REVERSE: Readonly<Partial<Record<ActionName, ActionName>>> = {
   ham: 'spam',
 };
 
-/** `/submissions`, `/submissions/:id`, both with `?view=spam&q=…&form=…&from=…&to=…&files=true`. */
+/** `/submissions`, `/submissions/:id`, both with `?view=spam&q=…&form=…&domain=…&from=…&to=…&files=true`. */
 export function Submissions({ params }: { readonly params: Readonly<Record<string, string>> }): ComponentChildren {
   const { query } = usePlace();
   change.use();
@@ -312,34 +313,48 @@ function FilterRow({ filters }: { readonly filters: Filters }): ComponentChildre
     // oxlint-disable-next-line typescript/no-unsafe-type-assertion -- both lists have forms with id and name
     return [...placed.forms, ...(instant as { forms: { id: string; name: string }[] }).forms];
   });
-  const options = (known.data ?? []).map(({ id, name }) => [id, id.includes('/') ? id : name] as const);
-  const isKnown = filters.form === '' || options.some(([id]) => id === filters.form);
-  const all = [['', 'All forms'] as const, ...options, ...(isKnown ? [] : [[filters.form, filters.form] as const])];
-  const [isOpen, setOpen] = useState(filters.from !== '' || filters.to !== '' || filters.files !== '');
+  const { form, domain, from, to, files } = filters;
+  const places = placesOf(known.data ?? []);
+  const chosen = domain === '' ? form : `${OF_DOMAIN}${domain}`;
+  const isKnown = chosen === '' || places.some(([place]) => place === chosen);
+  const options = [['', 'All forms'], ...places, ...(isKnown ? [] : [[chosen, form === '' ? domain : form]])];
+  function choose(place: string): void {
+    const isDomain = place.startsWith(OF_DOMAIN);
+    setQuery(
+      isDomain ? { form: undefined, domain: place.slice(OF_DOMAIN.length) } : { form: place, domain: undefined },
+    );
+  }
   return html`<div class="filters" role="search">
-      <${Search} label="Search submissions" value=${filters.q} change=${(q: string) => setQuery({ q }, { replace: true })} />
-      <${Select} label="Form" value=${filters.form} options=${all} change=${(form: string) => setQuery({ form })} />
-      <button type="button" class="quiet" aria-expanded=${isOpen ? 'true' : 'false'} onClick=${() => setOpen(!isOpen)}>Filter</button>
-    </div>
-    ${
-      isOpen &&
-      html`<div class="filters dates">
-        <label>From <input type="date" value=${filters.from} onInput=${(event: Event) => setQuery({ from: valueOf(event) }, { replace: true })} /></label>
-        <label>To <input type="date" value=${filters.to} onInput=${(event: Event) => setQuery({ to: valueOf(event) }, { replace: true })} /></label>
-        <${Check} label="With files" checked=${filters.files === 'true'} change=${(isOn: boolean) => setQuery({ files: isOn ? 'true' : '' })} />
-      </div>`
-    }`;
+    <${Search} label="Search submissions" value=${filters.q} change=${(q: string) => setQuery({ q }, { replace: true })} />
+    <${Select} label="Form or domain" value=${chosen} options=${options} change=${choose} />
+    <${MoreFilters} isSet=${from !== '' || to !== '' || files !== ''}>
+      <${DayFields} from=${from} to=${to} />
+      <${Check} label="With files" checked=${files === 'true'} change=${(isOn: boolean) => setQuery({ files: isOn ? 'true' : '' })} />
+    <//>
+  </div>`;
+}
+
+/** What stands before a domain among forms: no id of a form has a blank. */
+const OF_DOMAIN = 'domain ';
+
+/** Forms to choose from; before those of a domain that has several, the domain. */
+function placesOf(forms: readonly { readonly id: string; readonly name: string }[]): [place: string, name: string][] {
+  const byDomain = Map.groupBy(forms, ({ id }) => (/^[^/]+\.[^/]+\//.test(id) ? (id.split('/')[0] ?? '') : ''));
+  return [...byDomain].flatMap(([domain, those]) => [
+    ...(domain !== '' && those.length > 1 ? [[`${OF_DOMAIN}${domain}`, `All of ${domain}`] as [string, string]] : []),
+    ...those.map(({ id, name }): [string, string] => [id, id.includes('/') ? id : name]),
+  ]);
 }
 
 /** Of one form: its submissions as a file, with the filters that are set. */
 function Exports({ filters }: { readonly filters: Filters }): ComponentChildren {
-  const { form, view, ...rest } = filters;
+  const { form, view, q, from, to } = filters;
   if (form === '') return null;
   const [, , conditions] = VIEWS.find(([name]) => name === view) ?? VIEWS[0];
   const status = 'status' in conditions ? conditions.status : undefined;
   return (['csv', 'json'] as const).map(
     (format) =>
-      html`<a class="button quiet" download href=${urlOf<typeof submissions.export>('GET /forms/*form/submissions/export', { params: { form }, query: { format, status, q: rest.q, from: rest.from, to: rest.to } })}>${`Export ${format.toUpperCase()}`}</a>`,
+      html`<a class="button quiet" download href=${urlOf<typeof submissions.export>('GET /forms/*form/submissions/export', { params: { form }, query: { format, status, q, ...momentsOf({ from, to }) } })}>${`Export ${format.toUpperCase()}`}</a>`,
   );
 }
 
@@ -424,8 +439,8 @@ function Row({ item, isOpen, isChosen, toggle }: RowProps): ComponentChildren {
 
 /** Says what would be here, and what to do first. */
 function Nothing({ filters, total }: Pick<RowsProps, 'filters' | 'total'>): ComponentChildren {
-  const { view, q, form, from, to, files } = filters;
-  if (q !== '' || form !== '' || from !== '' || to !== '' || files !== '') {
+  const { view, ...narrowed } = filters;
+  if (Object.values(narrowed).some((value) => value !== '')) {
     return html`<${Empty} title="Nothing found">
       <p>No submission has these words and filters.</p>
       <p><a class="button quiet" href=${href('/submissions', { view: view === 'inbox' ? undefined : view })}>Clear the filters</a></p>
