@@ -188,8 +188,8 @@ export async function actOnMany(
   return count;
 }
 
-/** How many deliveries the filter lets through. */
-export async function countDeliveries(store: Store, filter: DeliveryFilter): Promise<number> {
+/** How many deliveries the filter lets through, up to `most`. */
+export async function countDeliveries(store: Store, filter: DeliveryFilter, most = Infinity): Promise<number> {
   let count = 0;
   let after = '';
   do {
@@ -197,8 +197,8 @@ export async function countDeliveries(store: Store, filter: DeliveryFilter): Pro
     count += stretch.count;
     after = stretch.next;
     await setImmediate();
-  } while (after !== '');
-  return count;
+  } while (after !== '' && count < most);
+  return Math.min(count, most);
 }
 
 /** Makes due what was put off because the tenant was suspended. */

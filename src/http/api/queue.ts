@@ -2,6 +2,7 @@
 import type { Principal } from '../../accounts/principal.ts';
 import { duration } from '../../config/scalars.ts';
 import * as contract from '../../contract/queue.ts';
+import { MAX_COUNT } from '../../contract/values.ts';
 import {
   actOnMany,
   cancel,
@@ -180,7 +181,7 @@ export function queueReads({ store, clock }: Pick<Services, 'store' | 'clock'>):
     async list({ query: { limit, cursor, ...asked } }) {
       const filter = filterOf(asked, clock.now());
       const page = await listDeliveries(store, { ...filter, before: cursor, limit });
-      const count = await countDeliveries(store, filter);
+      const count = await countDeliveries(store, filter, MAX_COUNT);
       const relay = await relayShown(store, clock.now());
       const deliveries = await shown(page.deliveries);
       return json({ deliveries, relay, count, next_cursor: page.next });
