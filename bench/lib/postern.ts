@@ -152,7 +152,7 @@ interface Served {
 }
 
 /** Starts the daemon and waits until it is ready. */
-async function serve({ folder, port }: Place): Promise<Served> {
+export async function serve({ folder, port }: Pick<Place, 'folder' | 'port'>): Promise<Served> {
   const log = createWriteStream(join(folder, 'log'), { flags: 'a' });
   await once(log, 'open');
   const launcher = `${import.meta.dirname}/../../bin/postern`;
@@ -196,8 +196,13 @@ async function recordsToPublish(folder: string) {
   }
 }
 
-async function makeKey(socketPath: string): Promise<{ readonly Authorization: string }> {
-  const { key } = z.object({ key: z.string() }).parse(await askOperator(socketPath, '/api-keys', { name: 'Bench' }));
+/** As the operator makes one, on the Unix socket; without permissions it may do everything that an account can. */
+export async function makeKey(
+  socketPath: string,
+  permissions?: readonly string[],
+): Promise<{ readonly Authorization: string }> {
+  const made = await askOperator(socketPath, '/api-keys', { name: 'Bench', permissions });
+  const { key } = z.object({ key: z.string() }).parse(made);
   return { Authorization: `Bearer ${key}` };
 }
 

@@ -8,9 +8,13 @@ import type { Store } from '../../src/store/store.ts';
 import type { Tables } from '../../src/store/tables.ts';
 import { fillDatabase } from '../../bench/lib/fill.ts';
 import { createStore } from '../../src/store/database.ts';
+import { startHttp } from '../harness/http.ts';
 import { freshDatabase } from '../harness/store.ts';
 
-const LARGE = 'submissions|messages|deliveries|attempts|events|inbound_log|submission_documents|submission_files';
+const LARGE =
+  'submissions|messages|deliveries|attempts|events|event_counts|inbound_log|submission_documents|submission_files';
+/** The newest rows of a table, however it is filled: SQLite walks along its key until it has them. */
+const NEWEST = /^select \* from "\w+" where 1 = 1 order by id desc limit \?$/;
 
 test('no list scans a large table', async () => {
   const url = await freshDatabase();
@@ -35,11 +39,12 @@ test('no list scans a large table', async () => {
       return inner.select(statement);
     },
   };
-  for (const [name, , list] of LISTS) {
+  const http = await startHttp({ store });
+  for (const [name, , path] of LISTS) {
     asked.length = 0;
-    await list(store);
-    expect(asked.length, name).toBeGreaterThan(0);
-    for (const sql of asked) {
+    const { status, text } = await http.request(path(0), { local: true });
+    expect([name, status], text).toEqual([name, 200]);
+    for (const sql of new Set(asked.filter((each) => !NEWEST.test(each)))) {
       const plan = database.prepare<unknown[], { detail: string }>(`explain query plan ${sql}`);
       const steps = plan.all(...Array.from(sql.matchAll(/\?/g), () => null)).map(({ detail }) => detail);
       const scans = steps.filter((step) => new RegExp(`^SCAN (?:${LARGE})(?: |$)`).test(step));
