@@ -62,7 +62,11 @@ export function readActiveProjects(options: ReadInForce): Promise<readonly Activ
   return Promise.all(options.records.map((record) => readProject(record, known.get(projectName(record)), options)));
 }
 
-async function readProject(record: ProjectRecord, last: ActiveProjects | undefined, options: ReadInForce): Promise<ActiveProjects> {
+async function readProject(
+  record: ProjectRecord,
+  last: ActiveProjects | undefined,
+  options: ReadInForce,
+): Promise<ActiveProjects> {
   const isSame = last !== undefined && JSON.stringify(last.record) === JSON.stringify(record);
   if (isSame && (record.source !== 'file' || !options.again)) return last;
   const { tenant, slug, source, email: contact } = record;

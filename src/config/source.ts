@@ -23,7 +23,13 @@ import {
   type ProjectFile,
   type Reading,
 } from './folder.ts';
-import { projectName, readActiveProjects, type ActiveProjects, type ProjectRecord, type StoredRevision } from './active-projects.ts';
+import {
+  projectName,
+  readActiveProjects,
+  type ActiveProjects,
+  type ProjectRecord,
+  type StoredRevision,
+} from './active-projects.ts';
 import { type Project, buildSnapshot, type Snapshot, freeze } from './snapshot.ts';
 import { glanceAtProject } from './parse.ts';
 import { formatProblem } from './problem.ts';
@@ -250,7 +256,11 @@ interface Loaded extends State {
 }
 
 /** Deploys the files that have changed, and reads what is active then. */
-async function load(options: ConfigSourceOptions, server: ServerState, before: readonly ActiveProjects[]): Promise<Loaded> {
+async function load(
+  options: ConfigSourceOptions,
+  server: ServerState,
+  before: readonly ActiveProjects[],
+): Promise<Loaded> {
   let inForce = before;
   for (let tries = 1; tries <= MAX_TRIES; tries++) {
     inForce = await readStored(options, inForce, true);
@@ -391,7 +401,11 @@ function sharedNames(projects: readonly Project[]): string[] {
 }
 
 /** The project that stays active where its file is refused. */
-function inForceOf({ shown, text }: ProjectFile, inForce: readonly ActiveProjects[], tenant: string): Project | undefined {
+function inForceOf(
+  { shown, text }: ProjectFile,
+  inForce: readonly ActiveProjects[],
+  tenant: string,
+): Project | undefined {
   const { slug } = glanceAtProject(text);
   const own = inForce.filter(({ record }) => record.tenant === tenant);
   return (own.find(({ record }) => record.slug === slug) ?? own.find(({ record }) => record.file === shown))?.project;

@@ -168,7 +168,7 @@ function explainSyntax(error: YAMLParseError | YAMLWarning, text: string): { off
     return { offset: start + line.indexOf('*'), message };
   }
   if (/^\s*[\w-]+\s*=/.test(line)) return { offset, message: 'write "key: value", with a colon' };
-  if (/^Unexpected , in flow/.test(error.message)) return { offset, message: 'there is a comma too many' };
+  if (error.message.startsWith('Unexpected , in flow')) return { offset, message: 'there is a comma too many' };
   if (/\[[0-9a-fA-F:.]*:[0-9a-fA-F:.]*\]:\d/.test(line)) {
     return { offset, message: 'an address that begins with [ must be quoted: "[::]:80"' };
   }

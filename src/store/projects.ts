@@ -105,7 +105,9 @@ const insertProject = query<ActiveProjects>(
     on conflict (tenant, slug) do nothing`,
 );
 /** A push does not replace what a file manages: `unless` is `file` then. */
-const updateProject = query<Omit<ActiveProjects, 'id' | 'created_at'> & { was: string; unless: ProjectRow['source'] | '' }>(
+const updateProject = query<
+  Omit<ActiveProjects, 'id' | 'created_at'> & { was: string; unless: ProjectRow['source'] | '' }
+>(
   (value) => sql`update projects set name = ${value('name')}, source = ${value('source')},
       machine = ${value('machine')}, file = ${value('file')}, file_missing = 0, revision = (${withContent(value)})
     where tenant = ${value('tenant')} and slug = ${value('slug')} and revision = ${value('was')}

@@ -13,11 +13,9 @@ import { temporaryFolder } from '../harness/store.ts';
 
 describe('the client’s address', () => {
   const from = (remote: string, forwarded: string | undefined, trusted: string[]) => {
-    const socket = new Socket();
-    Object.defineProperty(socket, 'remoteAddress', { value: remote });
-    const request = new IncomingMessage(socket);
+    const request = new IncomingMessage(new Socket());
     if (forwarded !== undefined) request.headers['x-forwarded-for'] = forwarded;
-    return clientAddress(request, trusted);
+    return clientAddress(request, remote, trusted);
   };
 
   test.each([

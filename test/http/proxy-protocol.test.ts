@@ -20,7 +20,7 @@ function trustedBy(name: string): string[] {
 }
 
 async function addressesOf(http: TestHttp): Promise<string[]> {
-  return (await http.submissions()).map(({ ip }) => String(ip));
+  return (await http.submissions()).map(({ ip }) => ip);
 }
 
 describe('the PROXY protocol', () => {

@@ -145,9 +145,13 @@ export function queueRoutes({ store, clock, wake, trace, explain, waiting }: Ser
   return [...queue, ...mailLog];
 }
 
+type Tracing = (
+  call: Pick<CallOf<typeof contract.mailLog.trace>, 'params'>,
+) => Promise<Done<DataOf<typeof contract.mailLog.trace>> | Refusal>;
+
 /** `GET /admin/trace/{id}`, which needs no daemon. */
-export function tracing(trace: Services['trace']) {
-  return async ({ params: { id } }: Pick<CallOf<typeof contract.mailLog.trace>, 'params'>) => {
+export function tracing(trace: Services['trace']): Tracing {
+  return async ({ params: { id } }) => {
     const traced = await trace(id);
     if (traced !== undefined) return json(traced);
     return refuse('NOT_FOUND', {
