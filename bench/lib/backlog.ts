@@ -35,7 +35,10 @@ export function fillQueue(path: string, backlogs: readonly Backlog[], now = Date
   database.pragma('synchronous = OFF');
   const due = now - HOUR_MS;
   const all = {
-    ...{ due, expires: now + 24 * HOUR_MS, tenant: OPERATOR, domain: DOMAIN },
+    due,
+    expires: now + 24 * HOUR_MS,
+    tenant: OPERATOR,
+    domain: DOMAIN,
     message: newId('msg', due).slice(0, STEM),
     delivery: newId('dlv', due).slice(0, STEM),
     bytes: Buffer.from(`From: forms@${DOMAIN}\r\nSubject: It waits\r\n\r\n${'It waits.\r\n'.repeat(100)}`),
