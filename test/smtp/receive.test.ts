@@ -32,7 +32,9 @@ describe('what is taken', () => {
       sender: 'x@sender.test',
       recipients: ['info@example.test'],
       raw: `${HEAD}.one\r\ntwo\r\n..\r\n\r\n.\r\nlast\r\n`,
-      trace: expect.stringMatching(/^Received: from client\.test \(\[127\.0\.0\.1\]\)\r\n by mail\.postern\.test with /),
+      trace: expect.stringMatching(
+        /^Received: from client\.test \(\[127\.0\.0\.1\]\)\r\n by mail\.postern\.test with /,
+      ),
       encoding: '7bit',
     });
     const { read } = door.store;
