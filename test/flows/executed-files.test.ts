@@ -8,7 +8,7 @@ import { startCatcher } from '../harness/catcher.ts';
 import { until } from '../harness/child.ts';
 import { inspect, type Executed } from '../harness/executed-files.ts';
 
-const MAX_FILES = { post: 56, delivery: 62, inbound: 40, forwarding: 51, domains: 30 };
+const MAX_FILES = { post: 55, delivery: 62, inbound: 35, forwarding: 51, domains: 23 };
 
 afterEach(() => vi.unstubAllEnvs());
 
