@@ -107,7 +107,8 @@ export function mountRoutes(app: Koa<State>, parts: TableParts, forms: Koa.Middl
     if (found === undefined) return void (await next());
     Object.assign(ctx, { newRouterPath: path });
     // oxlint-disable-next-line typescript/no-unsafe-type-assertion -- what it wants of the context it adds itself
-    await cors(ctx, () => limited(ctx, () => found.middleware(ctx as RouterContext<State>, next)));
+    const own = ctx as RouterContext<State>;
+    await cors(ctx, () => limited(ctx, async () => void (await found.middleware(own, next))));
   });
   app.use(forms);
   app.use(cors);
