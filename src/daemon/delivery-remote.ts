@@ -45,12 +45,11 @@ export async function openDelivery({ parts, keepLines, ...here }: OpenDelivery):
     };
   }
   if (parts.clock === undefined && parts.resolver === undefined) {
-    const isNeeded = () => isAnyDeliveryOpen(store);
     return deliverInThread({
       clock,
       log,
       server,
-      isNeeded,
+      isNeeded: () => isAnyDeliveryOpen(store),
       start: (began) => startDeliveryThread({ ...began, store, clock, keepLines }),
     });
   }
