@@ -8,6 +8,7 @@ import ipaddr from 'ipaddr.js';
 import { z } from 'zod';
 import { imageProblem, imageTypeOf, isDataUrl } from './images.ts';
 import { formatMailbox, parseAddress, parseDomain, parseMailbox } from '../lib/addresses.ts';
+import { postgresUrlProblem } from '../lib/postgres-url.ts';
 
 const DURATIONS = { d: 86_400_000, h: 3_600_000, m: 60_000, s: 1000 } as const;
 
@@ -166,11 +167,11 @@ export const hostOrAddress = normal(
 
 export const databaseUrl = (() => {
   const error = 'expected sqlite:/path/to/file.db, with the whole path, or postgres://…';
-  const notEncoded = `${error} (percent-encode what is special in user name and password)`;
-  const url = z
-    .string({ error })
-    .regex(/^(sqlite:\/+[^/]+(\/+[^/]+)*|postgres(ql)?:\/\/.+)$/, { error })
-    .refine((text) => text.startsWith('sqlite:') || isPostgresUrl(text), { error: notEncoded });
+  const url = z.string({ error }).check(({ value, issues }) => {
+    const isSqlite = /^sqlite:\/+[^/]+(\/+[^/]+)*$/.test(value);
+    const message = value.startsWith('postgres') ? postgresUrlProblem(value) : isSqlite ? undefined : error;
+    if (message !== undefined) issues.push({ code: 'custom', message, input: value });
+  });
   // sqlite:///path, as other programs write it.
   return z.codec(url, z.string(), {
     decode: (text) => text.replace(/^sqlite:\/+/, 'sqlite:/'),
@@ -178,12 +179,11 @@ export const databaseUrl = (() => {
   });
 })();
 
-/** A password with `/`, `?` or `#` in it would end up in the path or behind it, and be shown. */
-function isPostgresUrl(text: string): boolean {
-  if (!URL.canParse(text)) return false;
-  const { pathname, search, hash } = new URL(text);
-  return !pathname.includes('@') && !/^\?[^=]*@/.test(search) && hash === '';
-}
+/** The address of a PostgreSQL server. */
+export const postgresUrl = z.string({ error: 'expected postgres://…' }).check(({ value, issues }) => {
+  const message = postgresUrlProblem(value);
+  if (message !== undefined) issues.push({ code: 'custom', message, input: value });
+});
 
 /** `#rrggbb` */
 export const color = word(/^#[0-9A-Fa-f]{6}$/, 'expected a color such as "#0a7d5a"');

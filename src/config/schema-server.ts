@@ -136,12 +136,32 @@ const tls = z
     message: 'expected the files cert and key, because mode is files',
   });
 
-const database = z.strictObject({
-  url: is.databaseUrl.default('sqlite:/var/lib/postern/postern.db').meta({
-    description: 'sqlite:/path or postgres://…. Several daemons can share one PostgreSQL database.',
-    restart: true,
-  }),
-});
+const database = z
+  .strictObject({
+    url: is.databaseUrl.default('sqlite:/var/lib/postern/postern.db').meta({
+      description:
+        'sqlite:/path or postgres://user@host1,host2/name. Several daemons can share one PostgreSQL database. Parameters such as sslmode have the meaning of libpq.',
+      restart: true,
+    }),
+    listen_url: is.postgresUrl.nullable().default(null).meta({
+      description:
+        'PostgreSQL itself, if url is a connection pooler such as PgBouncer: for LISTEN, locks and migrations. null: url.',
+      restart: true,
+    }),
+    prepare: flag(
+      true,
+      'Keep prepared statements and settings for the length of a PostgreSQL session. false: for a connection pooler in transaction mode, together with listen_url.',
+    ).meta({ restart: true }),
+    pool_size: z.int().min(2).max(1000).default(10).meta({
+      description:
+        'Maximum PostgreSQL connections of each of the two threads of a daemon. Two more are used for messages between daemons.',
+      restart: true,
+    }),
+  })
+  .refine(({ prepare, listen_url }) => prepare || listen_url !== null, {
+    path: ['listen_url'],
+    message: 'expected the address of PostgreSQL itself, because prepare is false',
+  });
 
 const dns = z.strictObject({
   servers: listOf(is.dnsServer, 'DNS resolvers. If empty, those of the system.').meta({ restart: true }),

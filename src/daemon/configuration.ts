@@ -1,5 +1,6 @@
 /** The configuration of the daemon: server.yml, and the projects of the store, which the layer `config` does not know. */
 import { writeAuthor } from '../accounts/projects.ts';
+import type { ServerConfig } from '../config/schema.ts';
 import { loadServer, type Reading } from '../config/folder.ts';
 import type { ValidServer } from '../config/parse.ts';
 import { formatProblem } from '../config/problem.ts';
@@ -8,6 +9,7 @@ import type { Clock } from '../lib/clock.ts';
 import { UserError } from '../lib/errors.ts';
 import { newId } from '../lib/ids.ts';
 import { domainOwners } from '../store/domains.ts';
+import type { PostgresSettings } from '../store/postgres-connection.ts';
 import {
   hashOf,
   insertProjectFile,
@@ -27,6 +29,11 @@ export async function readServer(file: string, reading: Reading): Promise<ValidS
   const loaded = await loadServer(file, reading.secrets, { checkMachine: true });
   if ('ok' in loaded) return loaded;
   throw new UserError(`the configuration is invalid\n${loaded.errors.map(formatProblem).join('\n')}`);
+}
+
+/** How PostgreSQL is reached, beside `database.url`. */
+export function postgresOptions({ listen_url, pool_size, prepare }: ServerConfig['database']): PostgresSettings {
+  return { listenUrl: listen_url ?? undefined, poolSize: pool_size, prepare };
 }
 
 /** The projects of the database, and what this machine, whose files they are, loads into it. */

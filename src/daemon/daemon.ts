@@ -28,7 +28,7 @@ import { machineSecrets } from '../config/secrets.ts';
 import type { Snapshot } from '../config/snapshot.ts';
 import type { ServerConfig } from '../config/schema.ts';
 import { createConfigSource, type Reload } from '../config/source.ts';
-import { projectStore, readServer } from './configuration.ts';
+import { postgresOptions, projectStore, readServer } from './configuration.ts';
 import { openDelivery } from './delivery-remote.ts';
 import { loopbackSmtp, openMtaSts, openWebhookHttp } from './outgoing.ts';
 import { openDirectory, openSmtp } from './smtp.ts';
@@ -65,6 +65,7 @@ import { releaseFreePages } from '../store/free-pages.ts';
 import { foldMessageCounts } from '../store/usage.ts';
 import { createAlerts } from './alerts.ts';
 import { joinCluster } from './cluster.ts';
+import { createDatabaseMetrics } from './database-metrics.ts';
 import { createProcessPool, type ProcessPool } from './process-pool.ts';
 import { LEASE } from '../queue/claimer.ts';
 import { actOnMany } from '../queue/operate.ts';
@@ -75,7 +76,7 @@ import { BOUNCE_LEASE } from '../smtp/bounces.ts';
 import { createSmtpCounters } from '../smtp/receive.ts';
 import { OPERATOR, saveOperator } from '../store/tenants.ts';
 import type { Statement } from '../store/statement.ts';
-import { watchFailures, type Store, type Topic } from '../store/store.ts';
+import type { Store, Topic } from '../store/store.ts';
 import { checkTemplates } from '../templates/engine.ts';
 import { version } from '../lib/version.ts';
 import { createWebhooks } from '../events/webhooks.ts';
@@ -167,10 +168,16 @@ async function start(
   const { reader, renderer } = pool;
 
   // Open the store, and what is active in it.
-  const opened = parts.store ?? (await createStore(server.database.url, { log, reserve: server.limits.free_disk }));
+  const opened =
+    parts.store ??
+    (await createStore(server.database.url, {
+      log,
+      reserve: server.limits.free_disk,
+      postgres: postgresOptions(server.database),
+    }));
   if (parts.store === undefined) ending.push(() => opened.close());
-  let databaseErrors = 0;
-  const store = watchFailures(opened, () => databaseErrors++);
+  const database = createDatabaseMetrics(opened, clock);
+  const { store } = database;
   await saveOperator(store, server.server.operator, clock.now());
   const machine = machineName();
   const projects = projectStore({ store, clock, machine });
@@ -279,8 +286,8 @@ async function start(
   const metrics = createMetrics({
     ...core,
     version: version(),
-    delivery: delivery.metrics,
-    figures: () => [...daemonFigures({ databaseErrors, problems: snapshot().problems, certificate }), alerts.figure()],
+    threads: async () => [...(await database.read()), ...(await delivery.metrics())],
+    figures: () => [...daemonFigures({ problems: snapshot().problems, certificate }), alerts.figure()],
     counters: [
       {
         name: 'postern_smtp_connections_total',
@@ -544,20 +551,13 @@ async function keepCertificates(parts: AcmeCertificateParts): Promise<AcmeCertif
 
 /** What the daemon as a whole knows of itself, for Prometheus. */
 function daemonFigures({
-  databaseErrors,
   problems,
   certificate,
 }: {
-  readonly databaseErrors: number;
   readonly problems: readonly string[];
   readonly certificate: Pick<CertificateKeeper, 'states'> | undefined;
 }): Figure[] {
   return [
-    {
-      name: 'postern_database_errors_total',
-      help: 'Failed reads and writes of the database.',
-      value: databaseErrors,
-    },
     {
       name: 'postern_configuration_problems',
       help: 'Problems that keep a changed configuration from being applied.',

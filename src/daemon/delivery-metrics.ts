@@ -9,7 +9,6 @@ export interface DeliveryMetrics {
   counted(counted: Counted): void;
   /** A transaction with another mail server has ended after so many ms. */
   transaction(ms: number): void;
-  databaseFailed(): void;
 }
 
 /** Seconds: from a server next door to the last retry. */
@@ -38,11 +37,6 @@ export function createDeliveryMetrics(): DeliveryMetrics {
     buckets: TRANSACTION_BUCKETS,
     registers,
   });
-  const databaseErrors = new Counter({
-    name: 'postern_database_errors_total',
-    help: 'Failed reads and writes of the database.',
-    registers,
-  });
   return {
     read: () => registry.getMetricsAsJSON(),
     counted({ outcome, receiver, age }) {
@@ -50,6 +44,5 @@ export function createDeliveryMetrics(): DeliveryMetrics {
       if (outcome === 'delivered') durations.observe({ receiver }, age / 1000);
     },
     transaction: (ms) => transactions.observe(ms / 1000),
-    databaseFailed: () => databaseErrors.inc(),
   };
 }

@@ -1,6 +1,7 @@
 /** The delivery thread: the delivering half of the daemon on a store connection of its own. */
 import { workerData, type MessagePort } from 'node:worker_threads';
 import type { ServerConfig } from '../config/schema.ts';
+import { createDatabaseMetrics } from './database-metrics.ts';
 import { startDelivery, BEAT_MS, type FromDelivery, type Listening, type ToDelivery } from './delivery.ts';
 import { createDeliveryMetrics } from './delivery-metrics.ts';
 import { createDnssec } from '../dns/dnssec.ts';
@@ -9,7 +10,7 @@ import { systemClock } from '../lib/clock.ts';
 import { compactHeap } from '../lib/gc.ts';
 import { createLog } from '../lib/log.ts';
 import { connectStore } from '../store/database.ts';
-import { watchFailures, type StoreHandle } from '../store/store.ts';
+import type { StoreHandle } from '../store/store.ts';
 
 const { port, handle, server, listening } = workerData as {
   port: MessagePort;
@@ -27,7 +28,8 @@ const log = await createLog({
   keep: (line) => void (lines.length < MAX_LINES && lines.push(line)),
 });
 const metrics = createDeliveryMetrics();
-const store = watchFailures(await connectStore(handle), metrics.databaseFailed);
+const database = createDatabaseMetrics(await connectStore(handle), systemClock);
+const { store } = database;
 const resolver = createResolver({ servers: server.dns.servers, log });
 const dnssec = createDnssec({ ...server.dns, clock: systemClock });
 const parts = {
@@ -67,7 +69,7 @@ async function beat(): Promise<void> {
 }
 
 async function tell(): Promise<void> {
-  const reading = await metrics.read();
+  const reading = [...(await metrics.read()), ...(await database.read())];
   const told = lines;
   lines = [];
   const state: FromDelivery = {

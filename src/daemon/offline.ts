@@ -30,6 +30,7 @@ import { queueReads, tracing } from '../http/api/queue.ts';
 import { invalid, json, writerOf, type CallOf, type DataOf, type Done } from '../http/api/route.ts';
 import { systemClock } from '../lib/clock.ts';
 import { allCertificates, type CertificateStatus } from '../store/certificates.ts';
+import { postgresOptions } from './configuration.ts';
 import { databaseFile, openForReadingOnly } from '../store/database.ts';
 import { domainOwners } from '../store/domains.ts';
 import { findRevision, storedProjects } from '../store/projects.ts';
@@ -43,12 +44,13 @@ type Env = Readonly<Record<string, string | undefined>>;
 export async function answerOffline(file: string, request: OfflineRequest, env: Env): Promise<OfflineAnswer> {
   const secrets = machineSecrets(env);
   const readable = await loadReadable(file, secrets);
-  const { url } = readable.server.database;
+  const { database } = readable.server;
+  const { url } = database;
   const source = maskPasswords(url);
   let opened: Promise<Store> | undefined;
 
   function open(): Promise<Store> {
-    return (opened ??= openForReadingOnly(url));
+    return (opened ??= openForReadingOnly(url, postgresOptions(database)));
   }
 
   async function reads() {

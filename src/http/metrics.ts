@@ -26,8 +26,8 @@ export interface MetricsParts {
   readonly counters?: readonly { readonly name: string; readonly help: string; readonly counts: Counts }[];
   /** What others know as of now. */
   readonly figures?: () => readonly Figure[];
-  /** What the delivery thread has counted. */
-  readonly delivery?: () => Promise<Reading>;
+  /** What the threads have counted. */
+  readonly threads?: () => Promise<Reading>;
 }
 
 /** Since the start, by name. */
@@ -87,7 +87,7 @@ export function createMetrics(parts: MetricsParts): Metrics {
   }
 
   async function counted(): Promise<Reading> {
-    return [...(await lasting.getMetricsAsJSON()), ...((await parts.delivery?.()) ?? [])];
+    return [...(await lasting.getMetricsAsJSON()), ...((await parts.threads?.()) ?? [])];
   }
 
   /** What is known as of now, and what is counted by one label or none. */

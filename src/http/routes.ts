@@ -12,7 +12,7 @@ import { type Clock, isoTime } from '../lib/clock.ts';
 import { errorFields } from '../lib/errors.ts';
 import { html } from '../lib/html.ts';
 import type { Log } from '../lib/log.ts';
-import { isDamaged } from '../store/database.ts';
+import { isDamaged } from '../store/faults.ts';
 import { relayPause } from '../store/destinations.ts';
 import type { FreeSpace } from '../store/sqlite.ts';
 import { refuse, statusOf, type Refusal, type Answer, json, page, refusedA } from './answer.ts';

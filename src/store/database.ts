@@ -4,10 +4,13 @@ import { userInfo } from 'node:os';
 import { dirname, resolve } from 'node:path';
 import { Kysely, PostgresDialect, SqliteAdapter, SqliteDialect, sql, type QueryExecutorProvider } from 'kysely';
 import { Migrator } from 'kysely/migration';
-import { PassingError, UserError, codeOf, messageOf } from '../lib/errors.ts';
+import { PassingError, UserError, messageOf } from '../lib/errors.ts';
 import { silentLog, type Log } from '../lib/log.ts';
+import { withoutPassword } from '../lib/postgres-url.ts';
 import { copyBeforeMigration, migrationCopies } from './copies.ts';
+import { isDamaged, isForbidden, isPassing } from './faults.ts';
 import { migrationsFor } from './migrations/index.ts';
+import type { PostgresOptions, PostgresSettings } from './postgres-connection.ts';
 import { holdLock, openForWriting } from './sqlite-connection.ts';
 import { connectSqliteStore, createSqliteStore, openSqliteReader } from './sqlite.ts';
 import type { Dialect } from './statement.ts';
@@ -19,6 +22,8 @@ export interface StoreOptions {
   readonly reserve?: number;
   /** Whether a SQLite database is copied before it is migrated; default: true. */
   readonly copy?: boolean;
+  /** How PostgreSQL is reached, beside its address. */
+  readonly postgres?: PostgresSettings;
 }
 
 /**
@@ -28,16 +33,10 @@ export interface StoreOptions {
 export async function createStore(url: string, options: StoreOptions = {}): Promise<Store> {
   try {
     const file = databaseFile(url);
-    if (file === undefined) {
-      const { connectClient, createMigrationPool, openPostgresStore } = await postgres();
-      // In words of its own: whether the server is there, and whether it keeps what it is told.
-      await (await connectClient(url)).end();
-      await migrate(new Kysely({ dialect: new PostgresDialect({ pool: createMigrationPool(url) }) }), 'postgres');
-      return openPostgresStore(url);
-    }
+    if (file === undefined) return await createPostgresStore({ url, ...options.postgres });
     return await createLocked(resolve(file), options);
   } catch (error) {
-    const what = `the database ${withoutPassword(url)} cannot be opened: ${messageOf(error)}`;
+    const what = `the database ${placeOf(url)} cannot be opened: ${messageOf(error)}`;
     if (isPassing(error)) throw new PassingError(what, { cause: error });
     const file = databaseFile(url);
     if (file !== undefined && isForbidden(error)) {
@@ -51,16 +50,16 @@ export async function createStore(url: string, options: StoreOptions = {}): Prom
  * Opens the store for reading only, without a lock: for whoever looks into it while no daemon runs. Throws UserError where
  * there is no database, it cannot be read, or another version has written it.
  */
-export async function openForReadingOnly(url: string): Promise<Store> {
+export async function openForReadingOnly(url: string, settings: PostgresSettings = {}): Promise<Store> {
   const file = databaseFile(url);
-  const what = `the database ${withoutPassword(url)}`;
+  const what = `the database ${placeOf(url)}`;
   if (file !== undefined && !existsSync(file)) throw new UserError(`${what} does not exist`);
   let store: Store | undefined;
   try {
     if (file === undefined) {
       const { connectClient, openPostgresStore } = await postgres();
-      await (await connectClient(url)).end();
-      store = openPostgresStore(url);
+      await (await connectClient(settings.listenUrl ?? url)).end();
+      store = openPostgresStore({ url, ...settings });
     } else store = openSqliteReader(resolve(file));
     const done = await migrationNames(store.read, store.dialect);
     const wanted = Object.keys(migrationsFor(store.dialect));
@@ -75,6 +74,27 @@ export async function openForReadingOnly(url: string): Promise<Store> {
   }
 }
 
+async function createPostgresStore(options: PostgresOptions): Promise<Store> {
+  const { url, listenUrl = url, prepare = true } = options;
+  const { connectClient, createMigrationPool, openPostgresStore, refuseTransactionPooling } = await postgres();
+  // In words of its own: whether the server is there, and whether it keeps what it is told.
+  await (await connectClient(listenUrl)).end();
+  if (prepare) await refuseTransactionPooling(url);
+  await migrate(new Kysely({ dialect: new PostgresDialect({ pool: createMigrationPool(listenUrl) }) }), 'postgres');
+  const store = openPostgresStore(options);
+  try {
+    await sql`select 1`.execute(store.read);
+    return store;
+  } catch (error) {
+    await store.close();
+    throw error;
+  }
+}
+
+function placeOf(url: string): string {
+  return databaseFile(url) === undefined ? withoutPassword(url) : url;
+}
+
 /** The file behind `sqlite:/path`; undefined where the database is a server's. */
 export function databaseFile(url: string): string | undefined {
   return url.startsWith(SQLITE) ? url.slice(SQLITE.length) : undefined;
@@ -82,46 +102,13 @@ export function databaseFile(url: string): string | undefined {
 
 const SQLITE = 'sqlite:';
 
-const PASSING =
-  /^(?:ECONNREFUSED|ECONNRESET|EPIPE|ETIMEDOUT|EAI_AGAIN|ENOTFOUND|E(?:HOST|NET)(?:UNREACH|DOWN)|ENOSPC|EIO|SQLITE_(?:FULL|BUSY|IOERR.*))$/;
-/**
- * PostgreSQL, appendix A: connection failures (class 08), read-only (25006), lock not available (55P03), out of disk,
- * memory or connections (53), shutting down or starting up (57P), a time-out (57014), I/O error (58).
- */
-const PASSING_STATE = /^(?:08...|25006|53...|55P03|57014|57P0.|58...)$/;
-/** What pg says of a connection that was closed or not made in time. */
-const PASSING_WORDS = /^(?:Connection terminated|timeout expired|timeout exceeded)/;
-
-/** A server that cannot be reached or is not up yet, a disk without room, a daemon that has not ended yet. */
-function isPassing(error: unknown): boolean {
-  return causesOf(error).some((cause) => {
-    const code = codeOf(cause);
-    if (code === undefined) return cause instanceof PassingError || PASSING_WORDS.test(messageOf(cause));
-    return PASSING.test(code) || PASSING_STATE.test(code);
-  });
-}
-
-/** Whether the file is no database any more, or not a whole one. */
-export function isDamaged(error: unknown): boolean {
-  return causesOf(error).some((cause) => /^SQLITE_(?:CORRUPT|NOTADB)/.test(codeOf(cause) ?? ''));
-}
-
 /** What an operator does then. */
 const AFTER_DAMAGE =
   'The file is damaged: keep a copy of it and of its -wal, and restore the newest backup in its place (docs/operating.md, Backup and restore)';
 
-function isForbidden(error: unknown): boolean {
-  const codes = ['EACCES', 'EPERM', 'EROFS', 'SQLITE_CANTOPEN', 'SQLITE_READONLY'];
-  return causesOf(error).some((cause) => codes.some((code) => codeOf(cause)?.startsWith(code)));
-}
-
 function whoMustWrite(file: string): string {
   const folder = dirname(resolve(file));
   return `${userInfo().username} must be able to write to ${folder} and the files in it`;
-}
-
-function causesOf(error: unknown): unknown[] {
-  return error instanceof Error ? [error, ...causesOf(error.cause)] : [];
 }
 
 async function createLocked(path: string, { log = silentLog, reserve = 0, copy = true }: StoreOptions): Promise<Store> {
@@ -162,12 +149,13 @@ function refuseRemains(path: string): void {
 /** Opens the store in another thread of the daemon. */
 export async function connectStore(handle: StoreHandle): Promise<Store> {
   if (handle.dialect === 'sqlite') return connectSqliteStore(handle.path, handle.port);
-  return (await postgres()).openPostgresStore(handle.url);
+  return (await postgres()).openPostgresStore(handle.options);
 }
 
 /** Its driver takes 1.4 MiB, which SQLite does without. */
-function postgres() {
-  return import('./postgres.ts');
+async function postgres() {
+  const [store, connection] = await Promise.all([import('./postgres.ts'), import('./postgres-connection.ts')]);
+  return { ...store, ...connection };
 }
 
 interface Copying {
@@ -232,12 +220,4 @@ class TransactionalAdapter extends SqliteAdapter {
     return true;
   }
   override async acquireMigrationLock(): Promise<void> {}
-}
-
-/** Where the database is, without the password, wherever in the address that stands. */
-function withoutPassword(url: string): string {
-  if (databaseFile(url) !== undefined) return url;
-  if (!URL.canParse(url)) return 'at database.url';
-  const { protocol, username, host, pathname } = new URL(url);
-  return `${protocol}//${username === '' ? '' : `${username}@`}${host}${pathname}`;
 }

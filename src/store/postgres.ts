@@ -1,17 +1,14 @@
 /**
  * The same store on PostgreSQL: a unit is a transaction on a pooled connection, hot statements are named and kept. Where
- * the reply to a COMMIT is lost, the transaction's own number tells on another connection what became of it. Nothing waits
- * for a connection that has died without a word: the server ends a statement that takes too long, and a connection on which
- * nothing moves for a little longer is cut and replaced. A server that would lose what it has acknowledged in a power cut is
- * refused.
+ * the reply to a COMMIT is lost, the transaction's own number tells on another connection what became of it.
  */
 import { createHash, randomUUID } from 'node:crypto';
 import { once } from 'node:events';
 import { Kysely, PostgresDialect } from 'kysely';
-import { Socket } from 'node:net';
-import pg from 'pg';
+import type pg from 'pg';
 import { systemClock } from '../lib/clock.ts';
-import { PassingError, UserError, codeOf, messageOf } from '../lib/errors.ts';
+import { codeOf, messageOf } from '../lib/errors.ts';
+import { connectClient, createStorePool, type PostgresOptions } from './postgres-connection.ts';
 import { createCompiler, type Result, type Statement } from './statement.ts';
 import {
   StoreError,
@@ -29,20 +26,26 @@ import type { Tables } from './tables.ts';
 /** Two units that lock the same rows in opposite order: PostgreSQL undoes one of them, which then simply goes again. */
 const DEADLOCK = '40P01';
 const MOST_TRIES = 5;
-const POOL_SIZE = 10;
 /** For so long it is asked what became of a transaction, ms. */
 const FIND_OUT_MS = 10_000;
 const ASK_EVERY_MS = 250;
 
 /** Opens the store in this thread; every thread and every daemon has its own pool. */
-export function openPostgresStore(url: string): Store {
-  const pool = openPool(url, POOL_SIZE, OF_POOL);
+export function openPostgresStore(options: PostgresOptions): Store {
+  const { prepare = true } = options;
+  /** The server itself. */
+  const url = options.listenUrl ?? options.url;
+  const pool = createStorePool(options);
   const read = new Kysely<Tables>({ dialect: new PostgresDialect({ pool }) });
   const compile = createCompiler(read, 'postgres');
   const names = new Map<string, string>();
 
   async function run(client: pg.Pool | pg.PoolClient, statement: Statement): Promise<Result> {
     const { sql, bind } = compile(statement.definition);
+    if (!prepare) {
+      const { rows, rowCount } = await client.query({ text: sql, values: bind(statement.values) });
+      return { rows, changes: rowCount ?? 0 };
+    }
     let name = names.get(sql);
     if (name === undefined) names.set(sql, (name = createHash('sha256').update(sql).digest('hex').slice(0, 32)));
     const { rows, rowCount } = await client.query({ name, text: sql, values: bind(statement.values, []) });
@@ -98,7 +101,12 @@ export function openPostgresStore(url: string): Store {
     },
     ...createNotices(url, pool),
     accountVersion: () => undefined,
-    share: () => ({ dialect: 'postgres', url }),
+    connections: () => ({
+      used: pool.totalCount - pool.idleCount,
+      idle: pool.idleCount,
+      waiting: pool.waitingCount,
+    }),
+    share: () => ({ dialect: 'postgres', options }),
     // Not Kysely's destroy(): it ends no pool through which it has sent nothing itself.
     close: () => pool.end(),
   };
@@ -231,110 +239,4 @@ function createNotices(url: string, pool: pg.Pool): Notices {
   }
 
   return { notify, listen };
-}
-
-const INT8 = 20;
-const KEEP_ALIVE_MS = 5000;
-
-/** How long what may take, ms. */
-interface Patience {
-  /** To get a connection. */
-  readonly connect: number;
-  /** A statement; 0: without end. */
-  readonly statement: number;
-  /** A connection on which nothing moves: longer than a statement, and than the pool keeps an idle one. 0: without end. */
-  readonly silence: number;
-}
-
-const OF_POOL: Patience = { connect: 10_000, statement: 10_000, silence: 12_000 };
-/** Migrations take as long as they take. */
-const OF_MIGRATIONS: Patience = { connect: 10_000, statement: 0, silence: 0 };
-const OF_CLIENT: Patience = { connect: 3000, statement: 4000, silence: 6000 };
-
-/** What all connections to this server have in common. int8 is read as a number: all of ours are times in ms or counts. */
-function settingsOf(url: string, { connect, silence }: Patience) {
-  return {
-    connectionString: url,
-    connectionTimeoutMillis: connect,
-    keepAlive: true,
-    keepAliveInitialDelayMillis: KEEP_ALIVE_MS,
-    stream: () => openSocket(silence),
-    types: {
-      getTypeParser: ((oid: number, format?: 'text' | 'binary'): unknown =>
-        oid === INT8 ? Number : pg.types.getTypeParser(oid, format)) as typeof pg.types.getTypeParser,
-    },
-  };
-}
-
-/** Cut where nothing comes and nothing goes: the server has answered or ended every statement before. */
-function openSocket(silence: number): Socket {
-  const socket = new Socket();
-  socket.setTimeout(silence, () => {
-    socket.destroy(Object.assign(new Error('the database server does not answer'), { code: 'ETIMEDOUT' }));
-  });
-  return socket;
-}
-
-/** The pool of the one connection that migrations run on. */
-export function createMigrationPool(url: string): pg.Pool {
-  return openPool(url, 1, OF_MIGRATIONS);
-}
-
-/** A connection that breaks fails the query that needs it and is replaced; it ends nothing else. */
-function openPool(url: string, size: number, patience: Patience): pg.Pool {
-  const pool = new pg.Pool({
-    ...settingsOf(url, patience),
-    max: size,
-    // oxlint-disable-next-line typescript/no-misused-promises -- the pool waits for it, which its types do not say
-    onConnect: (client) => prepare(client, patience),
-  });
-  // The pool replaces an idle connection that breaks; whatever runs on one rejects by itself.
-  pool.on('error', () => undefined);
-  // Between two statements nobody else listens.
-  pool.on('connect', (client) => client.on('error', () => undefined));
-  return pool;
-}
-
-/** A connection of its own, which is expected to answer at once. The caller ends it. Rejects where it cannot be made. */
-export async function connectClient(url: string): Promise<pg.Client> {
-  const client = new pg.Client(settingsOf(url, OF_CLIENT));
-  client.on('error', () => undefined);
-  try {
-    await client.connect();
-    await prepare(client, OF_CLIENT);
-    return client;
-  } catch (error) {
-    await client.end().catch(() => undefined);
-    throw error;
-  }
-}
-
-interface Server {
-  readonly fsync: string;
-  readonly is_standby: boolean;
-  readonly read_only: string;
-}
-
-/** The session's settings. A commit waits for the disk, whatever the server's configuration says. */
-async function prepare(client: pg.ClientBase, { statement }: Patience): Promise<void> {
-  const { rows } = await client.query<Server>(`
-    SELECT set_config('statement_timeout', '${statement}', false),
-           set_config('idle_in_transaction_session_timeout', '${statement}', false),
-           set_config('synchronous_commit', CASE current_setting('synchronous_commit') WHEN 'off' THEN 'on'
-             ELSE current_setting('synchronous_commit') END, false),
-           current_setting('fsync') AS fsync,
-           pg_is_in_recovery() AS is_standby,
-           current_setting('transaction_read_only') AS read_only`);
-  const [server] = rows;
-  if (server === undefined || server.is_standby) {
-    throw new PassingError('the server is a standby, which takes no writes');
-  }
-  if (server.read_only !== 'off') {
-    throw new PassingError('the server is read-only for us: set default_transaction_read_only=off');
-  }
-  if (server.fsync !== 'on') {
-    throw new UserError(
-      'the server runs with fsync=off and would lose accepted mail in a power cut: set fsync=on in postgresql.conf',
-    );
-  }
 }

@@ -4,9 +4,11 @@
  */
 import type { MessagePort } from 'node:worker_threads';
 import type { Kysely } from 'kysely';
+import type { Clock } from '../lib/clock.ts';
 import { errorFields } from '../lib/errors.ts';
 import type { LogEvent } from '../lib/log-events.ts';
 import type { Log } from '../lib/log.ts';
+import type { PostgresOptions } from './postgres-connection.ts';
 import type { Dialect, Result, Statement } from './statement.ts';
 import type { Tables } from './tables.ts';
 
@@ -50,14 +52,23 @@ export interface Store extends Notices {
    * still so; undefined where other daemons write them, too.
    */
   accountVersion(): number | undefined;
+  /** How the connections of this pool are used; undefined where there is no pool. */
+  readonly connections?: () => Connections;
   /** What another thread needs to open the same store with `connectStore`; transfer `handle.port` with it. */
   share(): StoreHandle;
   close(): Promise<void>;
 }
 
+/** Connections to the database, by what they do; `waiting` are those who have none yet. */
+export interface Connections {
+  readonly used: number;
+  readonly idle: number;
+  readonly waiting: number;
+}
+
 export type StoreHandle =
   | { readonly dialect: 'sqlite'; readonly path: string; readonly port: MessagePort }
-  | { readonly dialect: 'postgres'; readonly url: string };
+  | { readonly dialect: 'postgres'; readonly options: PostgresOptions };
 
 /** A statement's `expect` did not hold; nothing of its unit was written. */
 export class UnmetError extends Error {
@@ -97,22 +108,35 @@ export async function writeBehind<Row>(
   return left;
 }
 
-/** The same store, which tells of each failure of the database: of those that `expect` makes it does not. */
-export function watchFailures(store: Store, onFailure: () => void): Store {
-  function told(error: unknown): void {
-    if (!(error instanceof UnmetError)) onFailure();
+export interface StoreObserver {
+  /** A read or a write has failed, other than by `expect`. */
+  failed(): void;
+  /** A write was committed, or a read answered, after so many ms. */
+  done(operation: 'read' | 'write', ms: number): void;
+}
+
+/** The same store, which tells how each read and write ends. */
+export function observeStore(store: Store, clock: Pick<Clock, 'monotonic'>, { failed, done }: StoreObserver): Store {
+  async function observe(operation: 'read' | 'write', work: Promise<unknown>): Promise<void> {
+    const began = clock.monotonic();
+    try {
+      await work;
+      done(operation, clock.monotonic() - began);
+    } catch (error) {
+      if (!(error instanceof UnmetError)) failed();
+    }
   }
 
   return {
     ...store,
     write(unit) {
       const written = store.write(unit);
-      written.catch(told);
+      void observe('write', written);
       return written;
     },
     select(statement) {
       const read = store.select(statement);
-      read.catch(told);
+      void observe('read', read);
       return read;
     },
   };

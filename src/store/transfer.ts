@@ -11,7 +11,7 @@ import { systemClock } from '../lib/clock.ts';
 import { messageOf, PassingError, UserError } from '../lib/errors.ts';
 import { createStore, databaseFile, migrationNames, UNFINISHED_COPY } from './database.ts';
 import { migrationsFor } from './migrations/index.ts';
-import { connectClient, createMigrationPool } from './postgres.ts';
+import { connectClient, createMigrationPool } from './postgres-connection.ts';
 import { holdLock, openForReading, openForWriting } from './sqlite-connection.ts';
 import type { Dialect, Value } from './statement.ts';
 

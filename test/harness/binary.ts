@@ -271,7 +271,7 @@ function recordsOf({ status, body }: Answer): Published[] {
 }
 
 function openDatabase(url: string): Kysely<Tables> {
-  if (!url.startsWith('sqlite:')) return openPostgresStore(url).read;
+  if (!url.startsWith('sqlite:')) return openPostgresStore({ url }).read;
   return new Kysely({ dialect: new SqliteDialect({ database: openForReading(url.slice('sqlite:'.length)) }) });
 }
 

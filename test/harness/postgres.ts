@@ -26,13 +26,21 @@ export interface Postgres {
 /** Where files are kept in memory: fsync costs nothing there. */
 const MEMORY = '/dev/shm';
 
-/**
- * Starts a server in about two seconds. `settings` are `name=value` of postgresql.conf. A standby follows nobody, and takes no
- * writes until it is promoted.
- */
+interface PostgresKind {
+  readonly inMemory?: boolean;
+  /** Takes no writes until it is promoted. It follows nobody. */
+  readonly standby?: boolean;
+  /** The address of a primary that it follows as a standby, with all its data. */
+  readonly follows?: string;
+  readonly tls?: { readonly cert: string; readonly key: string };
+  /** The lines of pg_hba.conf; everybody on this machine is trusted without them. */
+  readonly hba?: readonly string[];
+}
+
+/** Starts a server in about two seconds. `settings` are `name=value` of postgresql.conf. */
 export async function startPostgres(
   settings: readonly string[] = [],
-  { inMemory = false, standby = false }: { readonly inMemory?: boolean; readonly standby?: boolean } = {},
+  { inMemory = false, standby = false, follows, tls, hba }: PostgresKind = {},
 ): Promise<Postgres> {
   const bin = await newestServer();
   const user = isRoot() ? idsOf('postgres') : undefined;
@@ -40,15 +48,25 @@ export async function startPostgres(
   if (user !== undefined) await chown(folder, user.uid, user.gid);
   const data = join(folder, 'data');
   const where = { ...user, cwd: folder, env: { PATH: process.env['PATH'], LC_ALL: 'C.UTF-8' } };
-  await run(join(bin, 'initdb'), ['-D', data, '-U', 'postgres', '--auth=trust', '-E', 'UTF8', '--no-sync'], where);
-  if (standby) {
-    await writeFile(join(data, 'standby.signal'), '');
-    if (user !== undefined) await chown(join(data, 'standby.signal'), user.uid, user.gid);
+  if (follows === undefined) {
+    await run(join(bin, 'initdb'), ['-D', data, '-U', 'postgres', '--auth=trust', '-E', 'UTF8', '--no-sync'], where);
+  } else {
+    await run(join(bin, 'pg_basebackup'), ['-D', data, '-R', '-c', 'fast', '--no-sync', '-d', follows], where);
   }
+  const all = [...settings];
+  if (standby) await write('standby.signal', '');
+  if (tls !== undefined) {
+    const files = [
+      `ssl_cert_file=${await write('test.crt', tls.cert)}`,
+      `ssl_key_file=${await write('test.key', tls.key)}`,
+    ];
+    all.push('ssl=on', ...files);
+  }
+  if (hba !== undefined) await write('pg_hba.conf', `${hba.join('\n')}\n`);
   const port = await freePort();
   const server = await startChild(
     join(bin, 'postgres'),
-    ['-D', data, '-k', folder, '-h', '127.0.0.1', '-p', `${port}`, ...settings.flatMap((setting) => ['-c', setting])],
+    ['-D', data, '-k', folder, '-h', '127.0.0.1', '-p', `${port}`, ...all.flatMap((setting) => ['-c', setting])],
     where,
   );
   const url = `postgres://postgres@127.0.0.1:${port}/postgres`;
@@ -61,6 +79,15 @@ export async function startPostgres(
     await close();
     throw error;
   }
+
+  /** A file of the server in its folder; answers its path. */
+  async function write(name: string, text: string): Promise<string> {
+    const path = join(data, name);
+    await writeFile(path, text, { mode: 0o600 });
+    if (user !== undefined) await chown(path, user.uid, user.gid);
+    return path;
+  }
+
   return { url, createDatabase, freeze: () => signal('SIGSTOP'), thaw: () => signal('SIGCONT'), close };
 
   function signal(name: 'SIGSTOP' | 'SIGCONT'): void {
