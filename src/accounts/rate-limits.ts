@@ -2,7 +2,7 @@
  * How often: every limit is a sliding window over a bucket. Windows of ten minutes and more are promises, and outlive the
  * process: on SQLite they are counted in memory and written behind within a second (a crash forgives that second), on
  * PostgreSQL they are counted in the database, for all daemons together; so are an account's, however short. Other short
- * ones protect this daemon and are counted by it alone.
+ * ones are divided among the daemons that live, and each counts its own.
  *
  * A window is counted in sixtieths, and what was counted leaves it with its sixtieth. Nobody waits longer
  * than the window, and nobody gets more than the limit within 59 sixtieths of it. No I/O, no clock of its own.
@@ -106,8 +106,8 @@ export interface Limits extends Omit<Counters, 'giveBack'> {
    */
   takeSubmission(form: Pick<Form, 'id' | 'rateLimit'>, ip: string): Promise<Admission>;
   /**
-   * Counts an accepted post of the form, whoever sent it. On PostgreSQL each daemon counts its own: all posts of a form would
-   * wait for one row otherwise.
+   * Counts an accepted post of the form, whoever sent it. On PostgreSQL the limit is divided among the daemons, and each counts
+   * its own: all posts of a form would wait for one row otherwise.
    */
   takePost(form: Pick<Form, 'id' | 'maxPerHour'>): Verdict | Promise<Verdict>;
   /** Writes what is not written yet. */
@@ -123,8 +123,14 @@ const FLUSH_MS = 1000;
 const SWEEP_MS = 600_000;
 
 /** The limits, as far as they were used when the last process ended. */
-export async function createLimits(parts: { store: Store; clock: Clock; log: Log }): Promise<Limits> {
-  const { store, clock, log } = parts;
+export async function createLimits(parts: {
+  readonly store: Store;
+  readonly clock: Clock;
+  readonly log: Log;
+  /** This daemon's part of what all daemons together allow; without it, there is no other. */
+  readonly share?: (count: number) => number;
+}): Promise<Limits> {
+  const { store, clock, log, share = (count) => count } = parts;
   const isAlone = store.dialect === 'sqlite';
   const memory = new MemoryCounters({ clock, ...(isAlone && { keptFromMs: KEPT_FROM_MS }) });
   const lasting: Counters = isAlone ? memory : databaseCounters(store, clock);
@@ -154,7 +160,10 @@ export async function createLimits(parts: { store: Store; clock: Clock; log: Log
   }
 
   return {
-    take: (bucket, limit) => (limit.windowMs < KEPT_FROM_MS ? memory : lasting).take(bucket, limit),
+    take: (bucket, limit) =>
+      limit.windowMs < KEPT_FROM_MS
+        ? memory.take(bucket, { ...limit, count: share(limit.count) })
+        : lasting.take(bucket, limit),
     takeAll: (buckets) => lasting.takeAll(buckets),
     peek: (bucket) => lasting.peek(bucket),
     async takeSubmission(form, ip) {
@@ -177,7 +186,7 @@ export async function createLimits(parts: { store: Store; clock: Clock; log: Log
         },
       };
     },
-    takePost: ({ id, maxPerHour }) => memory.take(`posts:${id}`, { count: maxPerHour, windowMs: HOUR }),
+    takePost: ({ id, maxPerHour }) => memory.take(`posts:${id}`, { count: share(maxPerHour), windowMs: HOUR }),
     async close() {
       ended.abort();
       await Promise.all(running);

@@ -11,6 +11,8 @@ export interface Cluster {
   configChanged(): void;
   /** There is mail to send, here or elsewhere. */
   mailQueued(): void;
+  /** Whether this daemon runs the jobs of which one run is enough for all. */
+  leads(): boolean;
   close(): Promise<void>;
 }
 
@@ -32,14 +34,22 @@ const PAUSE = 50;
 /** Nothing where the database is a file, which one daemon alone has. */
 export function joinCluster({ store, clock, log, hear, wakeHere }: ClusterOptions): Cluster {
   if (store.dialect === 'sqlite') {
-    return { configChanged() {}, mailQueued: wakeHere, close: () => Promise.resolve() };
+    return { configChanged() {}, mailQueued: wakeHere, leads: () => true, close: () => Promise.resolve() };
   }
   const stop = new AbortController();
   const telling = new Set<Topic>();
   const again = new Set<Topic>();
+  let isLeading = false;
   const leave = store.listen({
     hear,
-    onLost: (error) => log.warn('cluster.connection_lost', errorFields(error)),
+    onLost(error) {
+      isLeading = false;
+      log.warn('cluster.connection_lost', errorFields(error));
+    },
+    onLead() {
+      isLeading = true;
+      log.info('cluster.leads');
+    },
     onConnected() {
       log.info('cluster.connected');
       for (const topic of TOPICS) hear(topic);
@@ -66,6 +76,7 @@ export function joinCluster({ store, clock, log, hear, wakeHere }: ClusterOption
       wakeHere();
       void tell('queue');
     },
+    leads: () => isLeading,
     async close() {
       stop.abort();
       await leave();

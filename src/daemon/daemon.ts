@@ -2,7 +2,7 @@
  * The composition root: the only place that makes long-lived things and knows them all. It starts them in the order in
  * which they need each other and ends them in the opposite one; where a start fails, what had started is ended.
  */
-import { createSecretKey } from 'node:crypto';
+import { createSecretKey, randomUUID } from 'node:crypto';
 import { hostname as machineName } from 'node:os';
 import { resolve } from 'node:path';
 import type Koa from 'koa';
@@ -66,6 +66,7 @@ import { foldMessageCounts } from '../store/usage.ts';
 import { createAlerts } from './alerts.ts';
 import { joinCluster } from './cluster.ts';
 import { createDatabaseMetrics } from './database-metrics.ts';
+import { joinMembers, type Members } from './members.ts';
 import { createProcessPool, type ProcessPool } from './process-pool.ts';
 import { LEASE } from '../queue/claimer.ts';
 import { actOnMany } from '../queue/operate.ts';
@@ -219,7 +220,14 @@ async function start(
   await adoptHostKey(core, hostname);
   const hostKeys = createHostKeys(core);
   await adoptForms(core, snapshot());
-  const limits = await createLimits(core);
+  const members = joinMembers({
+    ...core,
+    id: randomUUID(),
+    machine,
+    roles: roles.filter((role) => role !== 'delivery'),
+  });
+  ending.push(() => members.close());
+  const limits = await createLimits({ ...core, share: (count) => members.share(count, 'http') });
   ending.push(() => limits.close());
   const consent = createConsent({ ...core, limits, letter });
   const requests = new AccountRequests({ ...core, limits });
@@ -287,7 +295,10 @@ async function start(
     ...core,
     version: version(),
     threads: async () => [...(await database.read()), ...(await delivery.metrics())],
-    figures: () => [...daemonFigures({ problems: snapshot().problems, certificate }), alerts.figure()],
+    figures: () => [
+      ...daemonFigures({ problems: snapshot().problems, certificate, members, leads: peers.leads() }),
+      alerts.figure(),
+    ],
     counters: [
       {
         name: 'postern_smtp_connections_total',
@@ -419,7 +430,7 @@ async function start(
     streams.close();
     await Promise.all(listeners.map((listener) => listener.close(GRACE_MS)));
   });
-  const smtp = await openSmtp({ ...shared, server, counters });
+  const smtp = await openSmtp({ ...shared, server, counters, share: (count) => members.share(count, 'smtp') });
   listeners.push(smtp);
   // Last: /readyz must not answer before mail is accepted, too.
   listeners.push(http);
@@ -467,6 +478,7 @@ async function start(
     stop.abort();
     return watching;
   });
+  // Of what this process remembers, or of this machine: every daemon has its own.
   ending.push(
     startJobs({
       clock,
@@ -487,22 +499,36 @@ async function start(
             delivery.wake();
           },
         }),
-        domains: domains.checkDue,
-        host_keys: hostKeys.checkDue,
-        mta_sts: () => mtaSts.refresh(),
         ...(roles.includes('delivery')
           ? { tls_reports: createTlsReports({ ...core, http: openReportHttp(core) }) }
           : {}),
         ...(store.dialect === 'postgres' ? { configuration: source.refresh } : {}),
-        files: files.sweep,
-        idempotency: () => idempotency.sweep(),
         events: () => forgetOldEvents({ ...core, counts }),
         keys: () => authenticator.saveUses(),
         sessions: () => sessions.sweep(),
         usage: () => requests.flush(),
         webhooks: webhooks.sweep,
-        tokens: () => sweepTokens(core),
         page_tokens: challenges.sweep,
+        spam: spam.catchUp,
+        ...smtp.jobs,
+        ...alerts.jobs,
+        ...(certificate === undefined ? {} : { certificate: certificate.look }),
+      },
+    }),
+  );
+  // Of the database alone: one daemon does it for all.
+  ending.push(
+    startJobs({
+      clock,
+      log,
+      leads: peers.leads,
+      jobs: {
+        domains: domains.checkDue,
+        host_keys: hostKeys.checkDue,
+        mta_sts: () => mtaSts.refresh(),
+        files: files.sweep,
+        idempotency: () => idempotency.sweep(),
+        tokens: () => sweepTokens(core),
         consent: releaseInTime({ clock, consent }),
         overflows: () => mailOverflows(core),
         digests: createDigests({ ...core, ownerKey }),
@@ -513,14 +539,10 @@ async function start(
           ...core,
           cancelQueued: (tenant) => actOnMany(store, 'cancel', { filter: { tenant }, now: clock.now() }),
         }),
-        spam: spam.catchUp,
         messages: () => foldMessageCounts(store, clock.now()),
         acknowledged: () => sweepAcknowledged(core),
         ...retentionJobs(core),
         free_pages: () => releaseFreePages(store),
-        ...smtp.jobs,
-        ...alerts.jobs,
-        ...(certificate === undefined ? {} : { certificate: certificate.look }),
       },
     }),
   );
@@ -549,15 +571,31 @@ async function keepCertificates(parts: AcmeCertificateParts): Promise<AcmeCertif
   }
 }
 
+const ROLES = ['http', 'smtp', 'delivery'];
+
 /** What the daemon as a whole knows of itself, for Prometheus. */
 function daemonFigures({
   problems,
   certificate,
+  members,
+  leads,
 }: {
+  readonly members: Pick<Members, 'count'>;
+  readonly leads: boolean;
   readonly problems: readonly string[];
   readonly certificate: Pick<CertificateKeeper, 'states'> | undefined;
 }): Figure[] {
   return [
+    {
+      name: 'postern_cluster_daemons',
+      help: 'Living daemons on this database by role, this one included.',
+      value: ROLES.map((role) => [{ role }, members.count(role)] as const),
+    },
+    {
+      name: 'postern_cluster_leads',
+      help: '1 if this daemon runs the scheduled jobs of all daemons on this database.',
+      value: leads ? 1 : 0,
+    },
     {
       name: 'postern_configuration_problems',
       help: 'Problems that keep a changed configuration from being applied.',

@@ -3,6 +3,7 @@
  * (`delivery-thread.ts`), so that neither RSA nor a slow mail server is felt by whoever fills in a form.
  */
 import { createSecretKey, randomUUID } from 'node:crypto';
+import { hostname } from 'node:os';
 import { isDeepStrictEqual } from 'node:util';
 import { placeDeliveries } from '../accounts/message-limits.ts';
 import { createKeyring } from '../domains/dkim-keys.ts';
@@ -26,6 +27,7 @@ import type { Random, Source } from '../queue/transport.ts';
 import type { LoopbackAddress } from '../smtp-client/route.ts';
 import type { DeliveryMetrics } from './delivery-metrics.ts';
 import { startJobs } from './jobs.ts';
+import { joinMembers } from './members.ts';
 import { loopbackSmtp, openMtaSts, openWebhookHttp } from './outgoing.ts';
 import { createProcessPool, type ProcessPool } from './process-pool.ts';
 import { createSystemSource, systemMail } from '../queue/system-mail.ts';
@@ -39,6 +41,8 @@ import { createReplySource } from '../smtp/reply-relay.ts';
 import { openSrsKeys } from '../smtp/srs-keys.ts';
 import { clearFailures, RELAY } from '../store/destinations.ts';
 import { noteFailedNotification } from '../store/form-options.ts';
+import { takeBackLeases } from '../store/leases.ts';
+import { endLeases, removeMember } from '../store/members.ts';
 import { obtainSecret } from '../store/secrets.ts';
 import type { Store } from '../store/store.ts';
 import type { MessageKind } from '../store/tables.ts';
@@ -99,6 +103,34 @@ export async function startDelivery(parts: DeliveryParts): Promise<Delivery> {
   function config(): ServerConfig {
     return server;
   }
+  const owner = randomUUID();
+  const members = joinMembers({
+    store,
+    clock,
+    log,
+    id: owner,
+    machine: hostname(),
+    roles: ['delivery'],
+    async onDead(id) {
+      const now = clock.now();
+      await store.write([endLeases({ owner: id })]);
+      await takeBackLeases(store, now, now);
+      await store.write([removeMember({ id })]);
+      worker.wake();
+    },
+  });
+  /** What all daemons together may do at a receiver, divided among them. */
+  function shared(): ServerConfig {
+    const { concurrency, per_destination } = server.delivery;
+    return {
+      ...server,
+      delivery: {
+        ...server.delivery,
+        concurrency: members.share(concurrency, 'delivery'),
+        per_destination: members.share(per_destination, 'delivery'),
+      },
+    };
+  }
   const pool = parts.pool ?? createProcessPool({ log, cacheFolder: parts.env['NODE_COMPILE_CACHE'] });
   const revisionOf = createRevisions({ store, secrets: machineSecrets(parts.env), reader: pool.reader });
   const rendering = { config, renderer: pool.renderer, revisionOf };
@@ -109,7 +141,7 @@ export async function startDelivery(parts: DeliveryParts): Promise<Delivery> {
   }
   const mail = createSmtpClient({
     resolver,
-    config,
+    config: shared,
     clock,
     log,
     random,
@@ -145,8 +177,9 @@ export async function startDelivery(parts: DeliveryParts): Promise<Delivery> {
     log,
     source,
     transports: { mail, webhooks },
-    config,
-    owner: randomUUID(),
+    config: shared,
+    owner,
+    isSafe: members.isSafe,
     random,
     // Told of mail that will never arrive: its sender, where it was forwarded; the operator, where only he can correct it; the
     // fallback of a form.
@@ -201,6 +234,7 @@ export async function startDelivery(parts: DeliveryParts): Promise<Delivery> {
       await stopSaving();
       await tlsSessions.flush();
       await pool.close();
+      await members.close();
     },
   };
 }

@@ -26,20 +26,32 @@ const MIN_STEP_MS = 5000;
 /** By their names in the log. */
 export type Jobs = Readonly<Record<string, () => Promise<void>>>;
 
-/** Runs each job at once, and again ten seconds after it ended. Answers what ends them; what is running goes on to its end. */
+/** Between two looks whether this daemon runs the jobs of the cluster, ms. */
+const LEAD_EVERY_MS = 1000;
+
+/**
+ * Runs each job at once, and again ten seconds after it ended; of a cluster's jobs, the daemon that leads. Answers what ends
+ * them; what is running goes on to its end.
+ */
 export function startJobs({
   clock,
   log,
   jobs,
+  leads = () => true,
 }: {
   readonly clock: Clock;
   readonly log: Log;
   readonly jobs: Jobs;
+  readonly leads?: () => boolean;
 }): () => Promise<void> {
   const stop = new AbortController();
 
   async function repeat(name: string, job: () => Promise<void>): Promise<void> {
     while (!stop.signal.aborted) {
+      if (!leads()) {
+        await clock.sleep(LEAD_EVERY_MS, stop.signal);
+        continue;
+      }
       await job().catch((error: unknown) => log.error('job.failed', { job: name, ...errorFields(error) }));
       await clock.sleep(EVERY_MS, stop.signal);
     }

@@ -35,6 +35,8 @@ export interface SmtpParts extends Omit<SubmissionParts, 'submissions'> {
   readonly domains: Pick<Domains, 'status'>;
   readonly consent: Pick<Consent, 'ask'>;
   readonly limits: Pick<Limits, 'take'>;
+  /** This daemon's part of what all daemons together allow. */
+  readonly share: (count: number) => number;
   readonly revisionOf: RevisionOf;
   /** STARTTLS is not offered without one. */
   readonly certificate: CertificateKeeper | undefined;
@@ -58,7 +60,7 @@ const IMPLICIT_TLS = 465;
 
 /** Listens, where this daemon has the role. Throws UserError where it cannot. */
 export async function openSmtp(parts: SmtpParts): Promise<Smtp> {
-  const { server, config, store, clock, log, certificate, bind, counters } = parts;
+  const { server, config, store, clock, log, certificate, bind, counters, share } = parts;
   const { roles, smtp } = server.server;
   if (!roles.includes('smtp')) return { addresses: [], loopback: undefined, jobs: {}, close: () => Promise.resolve() };
   const srs = await openSrsKeys({ store, clock });
@@ -67,11 +69,17 @@ export async function openSmtp(parts: SmtpParts): Promise<Smtp> {
   const loopbackSecret = randomBytes(24).toString('base64url');
   const listeners: SmtpListener[] = [];
 
+  function ofThisDaemon(): ServerConfig {
+    const all = config();
+    const { smtp: most } = all.limits;
+    return { ...all, limits: { ...all.limits, smtp: { ...most, per_address: share(most.per_address) } } };
+  }
+
   function listen(
     own: Pick<ListenerOptions, 'policy' | 'login' | 'loopbackSecret' | 'secure'>,
     places: readonly ListenAddress[],
   ): Promise<ListenAddress[]> {
-    const listener = new SmtpListener({ clock, log, certificate, bind, counters, config, ...own });
+    const listener = new SmtpListener({ clock, log, certificate, bind, counters, config: ofThisDaemon, ...own });
     listeners.push(listener);
     return listener.listen(places);
   }

@@ -47,6 +47,8 @@ export interface WorkerOptions {
   readonly onRelayPause?: OnRelayPause;
   /** Without it nothing waits for its tenant's plan. */
   readonly admission?: Admission;
+  /** Whether no other daemon takes what is claimed here for abandoned; without it none ever does. */
+  readonly isSafe?: (() => boolean) | undefined;
   /** Counts how tries end; default: nobody. */
   readonly onCounted?: ((counted: Counted) => void) | undefined;
 }
@@ -318,6 +320,7 @@ export class Worker {
     { isTlsReport, begin }: { isTlsReport: boolean; begin: () => Promise<ReadonlySet<string>> },
   ): Batch {
     const { destination, rows, body } = batch;
+    const { isSafe = () => true } = this.#options;
     return {
       destination: destination.name,
       recipients: rows.map(({ id, recipient, attempts }) => ({ id, address: recipient, attempt: attempts })),
@@ -329,7 +332,7 @@ export class Worker {
       },
       isPressed: () => this.#claimer.isPressed(destination),
       open: () => body.open(),
-      mayLeave: () => this.#maintenance.areLeasesSafe() && !rows.some(({ tenant }) => this.#suspended.has(tenant)),
+      mayLeave: () => isSafe() && this.#maintenance.areLeasesSafe() && !rows.some(({ tenant }) => this.#suspended.has(tenant)),
       done: async (result) => {
         await this.#results.write(batch, result);
         this.#release(batch);

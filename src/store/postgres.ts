@@ -179,6 +179,11 @@ const CHANNEL = 'postern';
 const PAUSE_MS = 1000;
 /** So often the server is asked whether it is there: nobody else notices that it says nothing any more. */
 const HEARTBEAT_MS = 3000;
+/** Whoever holds this advisory lock leads. */
+const LEAD = "SELECT pg_try_advisory_lock(hashtext('postern jobs')) AS leads";
+const ALIVE = 'SELECT true AS leads';
+/** The server ends a session that says nothing more, and gives its lock to another: of a process that was stopped, of a machine that is gone. */
+const WITNESS = "SELECT set_config('idle_session_timeout', '10s', false), set_config('tcp_user_timeout', '10s', false)";
 
 /**
  * Word between the daemons that share a database, by LISTEN and NOTIFY. It is quick and not certain: a connection that
@@ -214,7 +219,7 @@ function createNotices(url: string, pool: pg.Pool): Notices {
     }
 
     /** Rejects when the connection breaks; resolves when nobody listens any more. */
-    async function listenOnce({ hear, onConnected }: Listener, ending: AbortSignal): Promise<void> {
+    async function listenOnce({ hear, onConnected, onLead }: Listener, ending: AbortSignal): Promise<void> {
       const client = await connectClient(url);
       const broken = once(client, 'end').then(() => {
         throw new Error('the connection was cut');
@@ -225,11 +230,16 @@ function createNotices(url: string, pool: pg.Pool): Notices {
       });
       try {
         await Promise.race([client.query(`LISTEN ${CHANNEL}`), broken]);
+        await Promise.race([client.query(WITNESS), broken]);
         isLost = false;
         onConnected();
+        let isLeading = false;
         while (!ending.aborted) {
+          const answer: Promise<pg.QueryResult<{ leads: boolean }>> = client.query(isLeading ? ALIVE : LEAD);
+          const leads: boolean = (await Promise.race([answer, broken])).rows[0]?.leads ?? false;
+          if (!isLeading && leads) onLead();
+          isLeading = leads;
           await Promise.race([systemClock.sleep(HEARTBEAT_MS, ending), broken]);
-          if (!ending.aborted) await Promise.race([client.query('SELECT 1'), broken]);
         }
       } finally {
         broken.catch(() => undefined);

@@ -26,6 +26,8 @@ export interface Listener {
   onLost(error: unknown): void;
   /** Nothing was heard before; what was told meanwhile is lost. */
   onConnected(): void;
+  /** Of all that listen, this one runs what only one may run; until the connection is lost. */
+  onLead(): void;
 }
 
 export interface Notices {

@@ -446,6 +446,16 @@ export interface Tables {
     expires_at: number;
   };
   /** Alerts that the operator was sent. */
+  /** The daemons that share a PostgreSQL database. */
+  members: {
+    /** Also the owner of its leases. */
+    id: string;
+    machine: string;
+    /** Separated by spaces. */
+    roles: string;
+    /** Rises while it lives. */
+    beat: number;
+  };
   alerts: {
     /** The cause. */
     name: string;
@@ -873,6 +883,7 @@ export type FormCounterRow = Tables['form_counters'];
 export type MessageRow = Tables['messages'];
 export type DeliveryRow = Tables['deliveries'];
 export type AttemptRow = Tables['attempts'];
+export type MemberRow = Tables['members'];
 export type DestinationRow = Tables['destinations'];
 export type SuppressionRow = Tables['suppressions'];
 export type EventRow = Tables['events'];

@@ -84,7 +84,7 @@ test('mail that comes while its destination is being served leaves at once, too'
   expect(await run.end('SIGTERM')).toBe(0);
 });
 
-test('what a daemon had leased when it was killed, another delivers once the lease is over', async () => {
+test('what a daemon had leased when it was killed, another delivers within seconds', async () => {
   const { catcher, first, second } = await world();
   const victim = await first.startVerified();
   await second.start();
@@ -94,8 +94,8 @@ test('what a daemon had leased when it was killed, another delivers once the lea
   const { size } = load.accepted;
   await until('the other goes on', () => load.accepted.size > size + 20);
   await load.stop();
-  // A lease lasts 60 s, and is looked for each minute.
-  await emptied(second, 150_000);
+  // Within 15 s of the end it is due again; the rest is for the machine of the test. A lease alone would last 60 s.
+  await emptied(second, 40_000);
   const arrived = new Set(references(catcher));
   expect([...load.accepted].filter((reference) => !arrived.has(reference))).toEqual([]);
   expect([...load.refused]).toEqual([]);

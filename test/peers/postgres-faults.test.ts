@@ -116,6 +116,7 @@ test('a connection that listens is lost and made again, and both are told', asyn
     hear: (topic) => told.push(topic),
     onLost: () => told.push('lost'),
     onConnected: () => told.push('connected'),
+    onLead: () => undefined,
   });
   onTestFinished(leave);
   await until('it listens', () => told.includes('connected'));

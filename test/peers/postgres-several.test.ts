@@ -7,6 +7,7 @@ import { apiClient } from '../harness/api.ts';
 import { until } from '../harness/child.ts';
 import type { ZoneRecord } from '../../src/dev/dns-server.ts';
 import { startTestWorld, type TestWorld } from '../harness/daemon.ts';
+import { ask } from '../harness/binary.ts';
 import { startPostgres, type Postgres } from '../harness/postgres.ts';
 import { startSmtpPeer } from '../harness/smtp-peer.ts';
 
@@ -55,9 +56,10 @@ test('a push, a verification and an end reach the other daemon, also after its c
 
   const client = new pg.Client({ connectionString: url });
   await client.connect();
-  await client.query("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE query LIKE 'LISTEN%'");
+  // What such a connection said last is who leads.
+  await client.query("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE query LIKE '%AS leads'");
   const listening = async () => {
-    const { rows } = await client.query("SELECT pid FROM pg_stat_activity WHERE query LIKE 'LISTEN%'");
+    const { rows } = await client.query("SELECT pid FROM pg_stat_activity WHERE query LIKE '%AS leads'");
     return rows.length === 2;
   };
   await until('both listen again', listening, SOON);
@@ -125,4 +127,39 @@ test('a tenant that is suspended on one daemon sends nothing more through anothe
   expect(slow.messages).toEqual([]);
   await suspend(false);
   await until('all has left', () => slow.messages.length === 5);
+});
+
+/** The value of a metric, as the admin socket shows it. */
+async function metric({ daemon }: TestWorld, name: string): Promise<number | undefined> {
+  const { body } = await ask({ socketPath: daemon.addresses?.socket, path: '/metrics' });
+  const line = String(body)
+    .split('\n')
+    .find((each) => each.startsWith(`${name} `));
+  return line === undefined ? undefined : Number(line.slice(name.length));
+}
+
+test('daemons know of each other: limits are divided, one runs the scheduled jobs, and another when it stops', async () => {
+  const url = await postgres.createDatabase(`several_${++databases}`);
+  const server = { database: { url }, limits: { requests_per_minute_per_address: 40 } };
+  const first = await startTestWorld({ server });
+  const second = await startTestWorld({ server });
+  const worlds = [first, second];
+  const values = (name: string) => Promise.all(worlds.map((world) => metric(world, name)));
+  for (const role of ['http', 'smtp', 'delivery']) {
+    const name = `postern_cluster_daemons{role="${role}"}`;
+    await until('each knows two', async () => (await values(name)).every((value) => value === 2), 15_000);
+  }
+  await until('one leads', async () => (await values('postern_cluster_leads')).includes(1), 15_000);
+  expect((await values('postern_cluster_leads')).toSorted()).toEqual([0, 1]);
+
+  const answers = await Promise.all(
+    Array.from({ length: 100 }, (_, i) => fetch(`${(i % 2 === 0 ? first : second).url}/nowhere`)),
+  );
+  expect(answers.filter(({ status }) => status !== 429).length).toBe(40);
+
+  const [one = 0] = await values('postern_cluster_leads');
+  const [leader, other] = one === 1 ? [first, second] : [second, first];
+  await leader.daemon.close();
+  await until('the other leads', async () => (await metric(other, 'postern_cluster_leads')) === 1, 15_000);
+  await until('it is alone', async () => (await metric(other, 'postern_cluster_daemons{role="http"}')) === 1, 15_000);
 });

@@ -32,6 +32,7 @@ import { search } from './0032-search.ts';
 import { inboundLists } from './0033-inbound-lists.ts';
 import { revisionAuthor } from './0034-revision-author.ts';
 import { turns } from './0040-turns.ts';
+import { members } from './0048-members.ts';
 
 /** By name, as Kysely's migrator wants them. */
 export function migrationsFor(dialect: Dialect): Record<string, Migration> {
@@ -67,5 +68,6 @@ export function migrationsFor(dialect: Dialect): Record<string, Migration> {
     '0033-inbound-lists': inboundLists(),
     '0034-revision-author': revisionAuthor(dialect),
     '0040-turns': turns(dialect),
+    '0048-members': members(dialect),
   };
 }
