@@ -29,7 +29,8 @@ const due = reader(
 );
 const claim = query<Pick<UnreadReportRow, 'inbound' | 'tries'> & { until: number }, UnreadReportRow>(
   (value) => sql`update unread_reports set tries = tries + 1, due = ${value('until')}
-    where inbound = ${value('inbound')} and tries = ${value('tries')} returning *`,
+    where inbound = ${value('inbound')} and tries = ${value('tries')}
+    returning inbound, tries, due, created_at`,
 );
 
 /** Claims the one that waits longest until `until` (ms), as `claimBounce` does; undefined where none is due. */

@@ -148,7 +148,8 @@ const due = reader(
 );
 const claim = query<Pick<BounceRow, 'inbound' | 'message' | 'tries'> & { until: number }, BounceRow>(
   (value) => sql`update bounces set tries = tries + 1, due = ${value('until')}
-    where inbound = ${value('inbound')} and message = ${value('message')} and tries = ${value('tries')} returning *`,
+    where inbound = ${value('inbound')} and message = ${value('message')} and tries = ${value('tries')}
+    returning inbound, message, head, tries, due, created_at`,
 );
 
 /**

@@ -40,14 +40,18 @@ interface Patience {
   readonly connect: number;
   /** A statement; 0: without end. */
   readonly statement: number;
+  /** A lock that another session has; 0: as long as the statement. */
+  readonly lock: number;
   /** A connection on which nothing moves: longer than a statement, and than the pool keeps an idle one. 0: without end. */
   readonly silence: number;
 }
 
-const OF_POOL: Patience = { connect: 10_000, statement: 10_000, silence: 12_000 };
-/** Migrations take as long as they take. */
-const OF_MIGRATIONS: Patience = { connect: 10_000, statement: 0, silence: 0 };
-const OF_CLIENT: Patience = { connect: 3000, statement: 4000, silence: 6000 };
+const OF_POOL: Patience = { connect: 10_000, statement: 10_000, lock: 0, silence: 12_000 };
+/**
+ * Migrations take as long as they take. For a lock they wait shortly: all that comes later to the table waits behind them.
+ */
+const OF_MIGRATIONS: Patience = { connect: 10_000, statement: 0, lock: 5000, silence: 0 };
+const OF_CLIENT: Patience = { connect: 3000, statement: 4000, lock: 0, silence: 6000 };
 
 /** One way to reach one host. */
 interface Target extends PostgresHost {
@@ -363,10 +367,11 @@ const SERVER = `
   current_setting('transaction_read_only') AS read_only`;
 
 /** The session's settings. A commit waits for the disk, whatever the server's configuration says. */
-async function setSession(client: pg.ClientBase, { statement }: Patience): Promise<void> {
+async function setSession(client: pg.ClientBase, { statement, lock }: Patience): Promise<void> {
   const { rows } = await client.query<Server>(`
     SELECT set_config('statement_timeout', '${statement}', false),
            set_config('idle_in_transaction_session_timeout', '${statement}', false),
+           set_config('lock_timeout', '${lock}', false),
            set_config('synchronous_commit', CASE current_setting('synchronous_commit') WHEN 'off' THEN 'on'
              ELSE current_setting('synchronous_commit') END, false), ${SERVER}`);
   checkServer(rows[0]);

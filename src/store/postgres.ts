@@ -39,15 +39,18 @@ export function openPostgresStore(options: PostgresOptions): Store {
   const read = new Kysely<Tables>({ dialect: new PostgresDialect({ pool }) });
   const compile = createCompiler(read, 'postgres');
   const names = new Map<string, string>();
+  /** Rises when a newer version has changed what prepared statements answer. */
+  let generation = 0;
 
   async function run(client: pg.Pool | pg.PoolClient, statement: Statement): Promise<Result> {
     const { sql, bind } = compile(statement.definition);
     if (!prepare) {
-      const { rows, rowCount } = await client.query({ text: sql, values: bind(statement.values) });
+      const { rows, rowCount } = await client.query({ text: sql, values: bind(statement.values, []) });
       return { rows, changes: rowCount ?? 0 };
     }
     let name = names.get(sql);
-    if (name === undefined) names.set(sql, (name = createHash('sha256').update(sql).digest('hex').slice(0, 32)));
+    if (name === undefined)
+      names.set(sql, (name = createHash('sha256').update(`${generation} ${sql}`).digest('hex').slice(0, 32)));
     const { rows, rowCount } = await client.query({ name, text: sql, values: bind(statement.values, []) });
     return { rows, changes: rowCount ?? 0 };
   }
@@ -94,9 +97,16 @@ export function openPostgresStore(options: PostgresOptions): Store {
       }
     },
     async select<Row>(statement: Statement<Row>) {
-      const { rows } = await run(pool, statement).catch((error: unknown) => {
-        throw asStoreError(error);
-      });
+      const { rows } = await run(pool, statement)
+        .catch((error: unknown) => {
+          if (!isStalePlan(error)) throw error;
+          generation++;
+          names.clear();
+          return run(pool, statement);
+        })
+        .catch((error: unknown) => {
+          throw asStoreError(error);
+        });
       return rows as Row[];
     },
     ...createNotices(url, pool),
@@ -110,6 +120,11 @@ export function openPostgresStore(options: PostgresOptions): Store {
     // Not Kysely's destroy(): it ends no pool through which it has sent nothing itself.
     close: () => pool.end(),
   };
+}
+
+/** A newer version has added a column to a table of which a prepared statement selects all. */
+function isStalePlan(error: unknown): boolean {
+  return codeOf(error) === '0A000' && /cached plan must not change/.test(messageOf(error));
 }
 
 /** The number in the second of the two results. */

@@ -4,6 +4,7 @@ import pg from 'pg';
 import { afterAll, beforeAll, describe, expect, onTestFinished, test } from 'vitest';
 import { PassingError, UserError } from '../../src/lib/errors.ts';
 import { createStore } from '../../src/store/database.ts';
+import { findDestination, noteDue } from '../../src/store/destinations.ts';
 import { query } from '../../src/store/statement.ts';
 import { StoreError, UnknownOutcomeError, type Store } from '../../src/store/store.ts';
 import { openAppliance } from '../harness/binary.ts';
@@ -198,6 +199,32 @@ test('what a form answers is true while replies to COMMIT are lost: 200 arrives,
   expect([...load.refused.keys()].filter((reference) => arrived.has(reference))).toEqual([]);
   expect([...load.refused.values()].filter((status) => status !== 503)).toEqual([]);
   expect(await run.end('SIGTERM')).toBe(0);
+});
+
+describe('a newer version that migrates beside this one', () => {
+  test('adds columns: what is prepared goes on', async () => {
+    const url = await postgres.createDatabase(`faults_${++databases}`);
+    const store = await openStore(url);
+    const look = () => Promise.all(Array.from({ length: 20 }, () => findDestination(store, 'example.com')));
+    await store.write([noteDue({ name: 'example.com', due: 1 })]);
+    expect(await look()).toMatchObject(Array.from({ length: 20 }, () => ({ name: 'example.com' })));
+    await execute(url, 'ALTER TABLE destinations ADD COLUMN added bigint');
+    expect(await look()).toMatchObject(Array.from({ length: 20 }, () => ({ name: 'example.com' })));
+    await store.write([noteDue({ name: 'example.org', due: 1 })]);
+    expect(await findDestination(store, 'example.org')).toMatchObject({ name: 'example.org' });
+  });
+
+  test('does not wait long for a lock, behind which all others would wait', async () => {
+    const url = await postgres.createDatabase(`faults_${++databases}`);
+    await openStore(url);
+    const client = new pg.Client({ connectionString: url });
+    await client.connect();
+    await client.query('BEGIN; LOCK TABLE kysely_migration IN ACCESS EXCLUSIVE MODE');
+    const error = await createStore(url).catch((cause: unknown) => cause);
+    await client.end();
+    expect(error).toBeInstanceOf(PassingError);
+    expect(String(error)).toContain('canceling statement due to lock timeout');
+  });
 });
 
 /** Runs statements on a connection of its own. */
