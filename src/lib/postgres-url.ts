@@ -17,7 +17,7 @@ export interface PostgresUrl {
   readonly parameters: URLSearchParams;
 }
 
-export const SSL_MODES = ['disable', 'allow', 'prefer', 'require', 'verify-ca', 'verify-full'] as const;
+const SSL_MODES = ['disable', 'allow', 'prefer', 'require', 'verify-ca', 'verify-full'] as const;
 export type SslMode = (typeof SSL_MODES)[number];
 
 /** A daemon writes, so that it needs a server that takes writes, whatever the address says. */

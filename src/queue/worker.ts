@@ -332,7 +332,8 @@ export class Worker {
       },
       isPressed: () => this.#claimer.isPressed(destination),
       open: () => body.open(),
-      mayLeave: () => isSafe() && this.#maintenance.areLeasesSafe() && !rows.some(({ tenant }) => this.#suspended.has(tenant)),
+      mayLeave: () =>
+        isSafe() && this.#maintenance.areLeasesSafe() && !rows.some(({ tenant }) => this.#suspended.has(tenant)),
       done: async (result) => {
         await this.#results.write(batch, result);
         this.#release(batch);
