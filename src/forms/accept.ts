@@ -5,10 +5,11 @@
  * recipients that have not agreed to get it waits in the queue; until one of them has, the visitor gets none either. One
  * that its visitor has to confirm (opt-in.ts) is pending, and causes only the mail with the link.
  */
-import type { KeyObject } from 'node:crypto';
+import { createHmac, type KeyObject } from 'node:crypto';
+import ipaddr from 'ipaddr.js';
 import type { Consent } from '../accounts/consent.ts';
-import type { Limits } from '../accounts/rate-limits.ts';
-import type { ServerConfig } from '../config/schema.ts';
+import { clientBucket, type Limits } from '../accounts/rate-limits.ts';
+import type { FormConfig, ServerConfig } from '../config/schema.ts';
 import type { Form } from '../config/snapshot.ts';
 import { canonicalMailbox } from '../lib/addresses.ts';
 import type { Clock } from '../lib/clock.ts';
@@ -19,7 +20,6 @@ import { recordEvent } from '../store/events.ts';
 import type { Statement } from '../store/statement.ts';
 import { UnmetError, writeNamed, type Store } from '../store/store.ts';
 import { countSubmission, insertSubmission, insertFile, insertFileChunk, noteToIndex } from '../store/submissions.ts';
-import { hashedClient, keptAddress } from './client-address.ts';
 import { type Control, type Field, writeControl, writeFields } from './fields.ts';
 import type { Upload } from './files.ts';
 import type { SpamVerdict } from './spam/filter.ts';
@@ -217,4 +217,48 @@ export function fileStatements(submission: string, uploads: readonly Upload[], n
     if (tail.length === 0) return [file];
     return [file, insertFileChunk({ file: id, seq: pieces, bytes: tail, created_at: now })];
   });
+}
+
+// The visitor's address as a form keeps it (`ip`). Limits and the spam filter use the whole address; what is stored, shown,
+// exported, mailed and logged of a submission is this.
+
+/** An IPv4 network of 256 addresses, and the part of an IPv6 address that a provider gives to a site. */
+const KEPT_BITS = { ipv4: 24, ipv6: 48 } as const;
+const HASH_CHARACTERS = 16;
+
+/** Whose key makes the hashes, and for whom: two accounts must not find that they have the same visitor. */
+interface HashContext {
+  readonly key: KeyObject;
+  readonly tenant: string;
+}
+
+/** What is kept of the address; empty where that is nothing. */
+function keptAddress(ip: string, keep: FormConfig['ip'], context: HashContext): string {
+  switch (keep) {
+    case 'full':
+      return ip;
+    case 'truncated':
+      return networkOf(ip);
+    case 'hashed':
+      return hashedClient(ip, context);
+    case 'none':
+      return '';
+  }
+}
+
+/** The same for the same client of the same account: of IPv6 that is a network of /64. */
+function hashedClient(ip: string, { key, tenant }: HashContext): string {
+  const hash = createHmac('sha256', key)
+    .update(`${tenant} ${clientBucket(ip)}`)
+    .digest('hex');
+  return `hash:${hash.slice(0, HASH_CHARACTERS)}`;
+}
+
+/** The address with zeros behind its network; empty for what is no address (a Unix socket). */
+function networkOf(ip: string): string {
+  if (!ipaddr.isValid(ip)) return '';
+  const address = ipaddr.process(ip);
+  return address instanceof ipaddr.IPv6
+    ? ipaddr.IPv6.networkAddressFromCIDR(`${address.toString()}/${KEPT_BITS.ipv6}`).toString()
+    : ipaddr.IPv4.networkAddressFromCIDR(`${address.toString()}/${KEPT_BITS.ipv4}`).toString();
 }

@@ -15,8 +15,16 @@ import {
   statusOf,
   visitorWords,
 } from '../answer.ts';
-import { type Client, clientOf } from './client.ts';
-import { type FormPath, formTargets, framers, mayUse, type RequestProgress, type FormRequest } from './request.ts';
+import {
+  type Client,
+  clientOf,
+  type FormPath,
+  formTargets,
+  framers,
+  mayUse,
+  type RequestProgress,
+  type FormRequest,
+} from './request.ts';
 import { isOwnOrigin, originOf } from '../cors.ts';
 import { endpointOf, header, translationFor } from '../context.ts';
 import type { Translation } from '../../languages/languages.ts';

@@ -4,6 +4,7 @@
  * `/c/{collection}/{form}`, `/f/{id}` and `/submit/{form}`. A first segment with a dot is a domain, so that they never
  * collide with other routes.
  */
+import type { IncomingHttpHeaders } from 'node:http';
 import { type Audience, type Form, claimKey, type Domain, domainOfHost, findDomain } from '../../config/snapshot.ts';
 import { findCollection, findNamedForm, findOwnForm, parseFormId } from '../../forms/find.ts';
 import { parseDomain } from '../../lib/addresses.ts';
@@ -11,7 +12,7 @@ import { accountOf, environmentOf } from '../../lib/ids.ts';
 import type { Log } from '../../lib/log.ts';
 import type { Store } from '../../store/store.ts';
 import { hostOf, isLocalhost, isOwnOrigin, originAllowed, originOf, pageSources, validOrigin } from '../cors.ts';
-import { refuse, unavailable, type Refusal } from '../answer.ts';
+import { refuse, unavailable, wantsPage, type Refusal } from '../answer.ts';
 import { type Exchange, faultRefusal } from '../context.ts';
 import type { Domains } from '../../domains/domains.ts';
 import { isServed } from '../../accounts/tenants.ts';
@@ -20,7 +21,6 @@ import type { CheckedRecord } from '../../dns/check.ts';
 import type { SubmittedValues } from '../pages/refill.ts';
 import type { ServerConfig } from '../../config/schema.ts';
 import type { FileStore } from '../../forms/files.ts';
-import { takesHtml } from './client.ts';
 import type { SubmittedBody } from '../../forms/fields.ts';
 import {
   collect,
@@ -379,4 +379,28 @@ function refused(refusal: Refusal): ReadBody {
 function unsupported(): ReadBody {
   const headers = { Accept: `${TYPES}, application/json` };
   return refused(refuse('UNSUPPORTED_MEDIA_TYPE', { message: `Send ${TYPES} or application/json.`, headers }));
+}
+
+/**
+ * - `navigation`: a browser that says so (Fetch Metadata). It gets pages; success is a redirect, so that a reload sends nothing.
+ * - `visit`: a script that navigates for the browser: Turbo, Unpoly, boosted links of htmx. It gets the same.
+ * - `browser`: may be one that says nothing. It gets pages, with a status that tells success.
+ * - `htmx`: gets a fragment for the page on which it runs.
+ * - `program`: gets JSON.
+ */
+export type Client = 'navigation' | 'visit' | 'browser' | 'htmx' | 'program';
+
+/** Who asks, by the headers of the request. */
+export function clientOf(headers: IncomingHttpHeaders): Client {
+  if (headers['sec-fetch-mode'] === 'navigate') return 'navigation';
+  if (headers['hx-request'] === 'true') return headers['hx-boosted'] === 'true' ? 'visit' : 'htmx';
+  if (headers['x-up-version'] !== undefined || headers.accept?.includes('text/vnd.turbo-stream.html') === true) {
+    return 'visit';
+  }
+  return wantsPage(headers, isJson(headers['content-type'])) ? 'browser' : 'program';
+}
+
+/** Whether it is answered in HTML. */
+export function takesHtml(headers: IncomingHttpHeaders): boolean {
+  return clientOf(headers) !== 'program';
 }

@@ -23,6 +23,8 @@ import {
   translationFor,
 } from '../context.ts';
 import {
+  clientOf,
+  takesHtml,
   limitsFor,
   readBody,
   readRefused,
@@ -36,7 +38,6 @@ import {
   type RequestProgress,
 } from './request.ts';
 import { lacksPermission, refuse, unavailable, type Refusal, shapeB, statusOf, type Answer, json } from '../answer.ts';
-import { clientOf, takesHtml } from './client.ts';
 import type { Metrics, SubmissionOutcome } from '../metrics.ts';
 import type { SubmittedValues } from '../pages/refill.ts';
 import { checkSubmission, createMatching, infectedFile } from '../../forms/check.ts';
