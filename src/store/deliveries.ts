@@ -6,6 +6,7 @@
  */
 import { sql, type Expression, type ExpressionBuilder, type RawBuilder, type SqlBool } from 'kysely';
 import {
+  DO_NOTHING,
   countOf,
   finder,
   insertInto,
@@ -15,6 +16,7 @@ import {
   newestFirst,
   query,
   reader,
+  type Many,
   type Placeholders,
   type Statement,
 } from './statement.ts';
@@ -62,12 +64,20 @@ interface Try {
 }
 
 /** A statement that ends this try of this owner; it touches one row, or none where the lease is gone. */
-function endTry<More extends object>(set: (value: Placeholders<Try & More>) => RawBuilder<unknown>) {
-  return query<Try & More>(
-    (value) => sql`update deliveries set lease_owner = null, lease_until = null, ${set(value)}
+function endTry<More extends object>(
+  columns: Many<More>['columns'],
+  set: (value: Placeholders<Try & More>) => RawBuilder<unknown>,
+) {
+  function update(value: Placeholders<Try & More>, from = sql``) {
+    return sql<never>`update deliveries set lease_owner = null, lease_until = null, ${set(value)} ${from}
       where id = ${value('id')} and state = 'sending'
-        and lease_owner = ${value('owner')} and attempts = ${value('attempts')}`,
-  );
+        and lease_owner = ${value('owner')} and attempts = ${value('attempts')}`;
+  }
+  return query<Try & More>((value) => update(value), {
+    columns: { id: 'text', owner: 'text', attempts: 'bigint', ...columns },
+    touches: 'each',
+    build: (rows, value) => update(value, sql`from ${rows}`),
+  });
 }
 
 /** The try does not count. */
@@ -77,25 +87,32 @@ export const unclaimed = sql`state = case when attempts = 1 then 'queued' else '
 
 /** The statement that ends a try and the delivery with it. */
 export const settleDelivery = endTry<{ state: SettledState; reply: string; at: number }>(
+  { state: 'text', reply: 'text', at: 'bigint' },
   (value) => sql`state = ${value('state')}, next_attempt_at = null,
     last_reply = ${value('reply')}, settled_at = ${value('at')}`,
 );
 
 /** The statement that ends a try with another one to come. */
 export const deferDelivery = endTry<{ reply: string; due: number }>(
+  { reply: 'text', due: 'bigint' },
   (value) => sql`state = 'deferred', next_attempt_at = ${value('due')}, last_reply = ${value('reply')}`,
 );
 
 /** The statement that gives a claim back. */
-export const giveBack = endTry<{ due: number }>((value) => sql`${unclaimed}, next_attempt_at = ${value('due')}`);
+export const giveBack = endTry<{ due: number }>(
+  { due: 'bigint' },
+  (value) => sql`${unclaimed}, next_attempt_at = ${value('due')}`,
+);
 
 /** The statement that gives a claim back for a reason that the delivery then shows. */
 export const putOff = endTry<{ due: number; reply: string }>(
+  { due: 'bigint', reply: 'text' },
   (value) => sql`state = 'deferred', ${uncounted}, next_attempt_at = ${value('due')}, last_reply = ${value('reply')}`,
 );
 
 /** The statement that gives a claim back until the recipient agrees: there is no next try before `releaseParked` (store/consents). */
 export const parkDelivery = endTry<{ reply: string; expires_at: number }>(
+  { reply: 'text', expires_at: 'bigint' },
   (value) =>
     sql`${unclaimed}, next_attempt_at = null, last_reply = ${value('reply')}, expires_at = ${value('expires_at')}`,
 );
@@ -105,6 +122,7 @@ export const parkDelivery = endTry<{ reply: string; expires_at: number }>(
  * the time that it is tried for.
  */
 export const waitForPlan = endTry<{ due: number; reply: string; wait: number }>(
+  { due: 'bigint', reply: 'text', wait: 'bigint' },
   (value) => sql`state = 'deferred', ${uncounted}, next_attempt_at = ${value('due')}, counted_at = ${value('due')},
     expires_at = expires_at + ${value('wait')}, last_reply = ${value('reply')}`,
 );
@@ -348,7 +366,7 @@ async function endOfStretch(
 }
 
 /** The statement that records an attempt. One that was taken back as interrupted after all ended: the first word stands. */
-export const insertAttempt = insertInto('attempts', sql`on conflict do nothing`);
+export const insertAttempt = insertInto('attempts', DO_NOTHING);
 
 /** All attempts of a message, by delivery and number. */
 export const attemptsOfMessage = reader(

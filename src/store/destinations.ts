@@ -3,7 +3,7 @@
  * however much waits for it. `next_due_at` is the earliest due delivery, or the end of a pause; it may be too early (then
  * a claim finds nothing and corrects it), but never too late.
  */
-import { sql } from 'kysely';
+import { sql, type RawBuilder } from 'kysely';
 import { waiting } from './deliveries.ts';
 import { finder, listed, query, reader, update, type Placeholders } from './statement.ts';
 import type { Store } from './store.ts';
@@ -16,18 +16,37 @@ const shut = sql<boolean>`(destinations.failures >= 5 and destinations.paused_un
  * The statement that makes a destination due no later than `due`, its pause allowing. It locks the row on PostgreSQL only
  * where that changes something: all accepted mail for one domain would else wait in line.
  */
-export const noteDue = query<{ name: string; due: number }>((value) => {
-  const due = sql`cast(${value('due')} as bigint)`;
-  const effective = sql`case when ${shut} and destinations.paused_until > ${due} then destinations.paused_until else ${due} end`;
+export const noteDue = query<{ name: string; due: number }>(
+  (value) => makeDueBy({ name: sql`cast(${value('name')} as text)`, due: sql`cast(${value('due')} as bigint)` }),
+  {
+    columns: { name: 'text', due: 'bigint' },
+    touches: 'any',
+    build: (rows, value) =>
+      makeDueBy({
+        name: sql`given.name`,
+        due: sql`given.due`,
+        from: sql`from (select ${value('name')} as name, min(${value('due')}) as due from ${rows}
+          group by 1 order by 1) as given`,
+      }),
+  },
+);
+
+function makeDueBy({
+  name,
+  due,
+  from = sql``,
+}: Record<'name' | 'due', RawBuilder<unknown>> & { from?: RawBuilder<unknown> }) {
+  const pause = sql`destinations.paused_until`;
+  const effective = sql`case when ${shut} and ${pause} > excluded.next_due_at then ${pause} else excluded.next_due_at end`;
   // Whose mail it is says the delivery, which its unit holds before.
-  return sql`insert into destinations (name, next_due_at, failures, pauses, held, line)
-    select cast(${value('name')} as text), ${due}, 0, 0, 0, coalesce(
-      (select tenant from deliveries where destination = ${value('name')} and ${waiting} limit 1), '')
+  return sql<never>`insert into destinations (name, next_due_at, failures, pauses, held, line)
+    select ${name}, ${due}, 0, 0, 0, coalesce(
+      (select tenant from deliveries where destination = ${name} and ${waiting} limit 1), '') ${from}
     where not exists (
-      select 1 from destinations as known where known.name = ${value('name')} and known.next_due_at <= ${due})
+      select 1 from destinations as known where known.name = ${name} and known.next_due_at <= ${due})
     on conflict (name) do update set next_due_at = ${effective}
       where destinations.next_due_at is null or destinations.next_due_at > ${effective}`;
-});
+}
 
 /**
  * When the earliest waiting delivery of the destination of the surrounding statement is due, its pause allowing; null when

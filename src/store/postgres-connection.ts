@@ -301,6 +301,8 @@ function openPool({ url, size, patience, begin }: PoolParts): pg.Pool {
     ...settingsOf(patience),
     connectionTimeoutMillis: patience.connect,
     max: size,
+    // A query is sent without waiting for the answer to the one before.
+    pipeline: true,
     // oxlint-disable-next-line typescript/no-misused-promises -- the pool waits for it, which its types do not say
     onConnect: (client) => begin(client, patience),
   });

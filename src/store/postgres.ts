@@ -1,31 +1,19 @@
 /**
- * The same store on PostgreSQL: a unit is a transaction on a pooled connection, hot statements are named and kept. Where
- * the reply to a COMMIT is lost, the transaction's own number tells on another connection what became of it.
+ * The same store on PostgreSQL: units are transactions on pooled connections (postgres-writer.ts), and statements are named
+ * and kept. Where the reply to a COMMIT is lost, the transaction's own number tells on another connection what became of it.
  */
-import { createHash, randomUUID } from 'node:crypto';
+import { randomUUID } from 'node:crypto';
 import { once } from 'node:events';
 import { Kysely, PostgresDialect } from 'kysely';
 import type pg from 'pg';
 import { systemClock } from '../lib/clock.ts';
 import { codeOf, messageOf } from '../lib/errors.ts';
 import { connectClient, createStorePool, type PostgresOptions } from './postgres-connection.ts';
-import { createCompiler, type Result, type Statement } from './statement.ts';
-import {
-  StoreError,
-  UnknownOutcomeError,
-  UnmetError,
-  type Results,
-  type Store,
-  type Listener,
-  type Notices,
-  type Topic,
-  type Unit,
-} from './store.ts';
+import { asStoreError, createWriter, Queries } from './postgres-writer.ts';
+import { createCompiler, type Statement } from './statement.ts';
+import { UnknownOutcomeError, type Store, type Listener, type Notices, type Topic } from './store.ts';
 import type { Tables } from './tables.ts';
 
-/** Two units that lock the same rows in opposite order: PostgreSQL undoes one of them, which then simply goes again. */
-const DEADLOCK = '40P01';
-const MOST_TRIES = 5;
 /** For so long it is asked what became of a transaction, ms. */
 const FIND_OUT_MS = 10_000;
 const ASK_EVERY_MS = 250;
@@ -37,72 +25,23 @@ export function openPostgresStore(options: PostgresOptions): Store {
   const url = options.listenUrl ?? options.url;
   const pool = createStorePool(options);
   const read = new Kysely<Tables>({ dialect: new PostgresDialect({ pool }) });
-  const compile = createCompiler(read, 'postgres');
-  const names = new Map<string, string>();
-  /** Rises when a newer version has changed what prepared statements answer. */
-  let generation = 0;
+  const queries = new Queries(createCompiler(read, 'postgres'), { named: prepare });
 
-  async function run(client: pg.Pool | pg.PoolClient, statement: Statement): Promise<Result> {
-    const { sql, bind } = compile(statement.definition);
-    if (!prepare) {
-      const { rows, rowCount } = await client.query({ text: sql, values: bind(statement.values, []) });
-      return { rows, changes: rowCount ?? 0 };
-    }
-    let name = names.get(sql);
-    if (name === undefined)
-      names.set(sql, (name = createHash('sha256').update(`${generation} ${sql}`).digest('hex').slice(0, 32)));
-    const { rows, rowCount } = await client.query({ name, text: sql, values: bind(statement.values, []) });
-    return { rows, changes: rowCount ?? 0 };
-  }
-
-  async function transact(unit: Unit): Promise<Result[]> {
-    const client = await pool.connect();
-    const results: Result[] = [];
-    let transaction: string;
-    try {
-      transaction = numberOf(await client.query('BEGIN; SELECT pg_current_xact_id()::text AS id'));
-      for (const statement of unit) {
-        const result = await run(client, statement);
-        if (statement.expect !== undefined && result.changes !== statement.expect) {
-          throw new UnmetError(`expected ${statement.expect} rows, not ${result.changes}`);
-        }
-        results.push(result);
-      }
-    } catch (error) {
-      await giveUp(client, error);
-      throw error;
-    }
-    try {
-      await client.query('COMMIT');
-    } catch (error) {
-      client.release(true);
-      if (!(await wasCommitted(url, transaction, error))) throw error;
-      return results;
-    }
-    client.release();
-    return results;
+  function isCommitted(transaction: string, cause: unknown): Promise<boolean> {
+    return wasCommitted(url, transaction, cause);
   }
 
   return {
     dialect: 'postgres',
     read,
-    async write<const U extends Unit>(unit: U) {
-      for (let tries = 1; ; tries++) {
-        try {
-          return (await transact(unit)) as Results<U>;
-        } catch (error) {
-          if (error instanceof UnmetError) throw error;
-          if (tries === MOST_TRIES || codeOf(error) !== DEADLOCK) throw asStoreError(error);
-        }
-      }
-    },
-    async select<Row>(statement: Statement<Row>) {
-      const { rows } = await run(pool, statement)
+    write: createWriter({ pool, queries, wasCommitted: isCommitted }),
+    async select<Row>({ definition, values }: Statement<Row>) {
+      const { rows } = await pool
+        .query(queries.of(definition, values))
         .catch((error: unknown) => {
           if (!isStalePlan(error)) throw error;
-          generation++;
-          names.clear();
-          return run(pool, statement);
+          queries.rename();
+          return pool.query(queries.of(definition, values));
         })
         .catch((error: unknown) => {
           throw asStoreError(error);
@@ -125,24 +64,6 @@ export function openPostgresStore(options: PostgresOptions): Store {
 /** A newer version has added a column to a table of which a prepared statement selects all. */
 function isStalePlan(error: unknown): boolean {
   return codeOf(error) === '0A000' && /cached plan must not change/.test(messageOf(error));
-}
-
-/** The number in the second of the two results. */
-function numberOf(results: unknown): string {
-  const [, { rows }] = results as [unknown, pg.QueryResult<{ id: string }>];
-  const [row] = rows;
-  if (row === undefined) throw new Error('the server has given the transaction no number');
-  return row.id;
-}
-
-/** Ends a transaction that was not committed; where the server did not answer, with its connection. */
-async function giveUp(client: pg.PoolClient, error: unknown): Promise<void> {
-  const hasAnswered = error instanceof UnmetError || /^[0-9A-Z]{5}$/.test(codeOf(error) ?? '');
-  if (!hasAnswered) return client.release(true);
-  await client.query('ROLLBACK').then(
-    () => client.release(),
-    () => client.release(true),
-  );
 }
 
 /**
@@ -182,11 +103,6 @@ async function statusOf(url: string, transaction: string): Promise<string | null
   } finally {
     await client.end().catch(() => undefined);
   }
-}
-
-function asStoreError(error: unknown): StoreError {
-  if (error instanceof StoreError) return error;
-  return new StoreError(messageOf(error), codeOf(error) ?? 'STORE_FAILED', { cause: error });
 }
 
 const CHANNEL = 'postern';

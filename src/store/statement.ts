@@ -16,7 +16,22 @@ export type Dialect = 'sqlite' | 'postgres';
 export type Value = string | number | null | Uint8Array;
 
 /** What builds a statement in the words of a database, with placeholders for its values. */
-export type Definition<Row = unknown> = (dialect: Dialect) => RawBuilder<Row>;
+export interface Definition<Row = unknown> {
+  (dialect: Dialect): RawBuilder<Row>;
+  /** How PostgreSQL runs it once for many units; undefined where it cannot. */
+  readonly many?: ManyForm | undefined;
+}
+
+/** One statement for the values of many units: a table of them is its one parameter, `rows`, as JSON. */
+export interface ManyForm {
+  readonly definition: Definition;
+  /** The values that it reads; of others it takes no notice. */
+  readonly columns: readonly string[];
+  /** `each`: exactly one row for each of them, or something is wrong with one of the units. */
+  readonly touches: 'each' | 'any';
+  /** Whether it looks for rows, so that it is planned anew each time: a plan that is kept may be from when the table was small. */
+  readonly searches: boolean;
+}
 
 /** A definition with its values; part of a unit. */
 export interface Statement<Row = unknown> {
@@ -98,14 +113,40 @@ interface Reader {
 /** Names a value of the statement that is built. */
 export type Placeholders<Given> = <Name extends keyof Given & string>(name: Name) => Given[Name];
 
-/** A statement in SQL as a function of its values, compiled once. */
+/** The same statement for the values of many units, on PostgreSQL. */
+export interface Many<Given> {
+  /** The types of the values. */
+  readonly columns: { readonly [Name in keyof Given]: 'text' | 'bigint' };
+  /** Whether it touches exactly one row for each set of values unless one is refused, or any number: then nobody is told how many. */
+  readonly touches: ManyForm['touches'];
+  /** `rows` stands in its FROM; `value` names a value of a row. Rows that it shares with other units it locks in one order. */
+  readonly build: (rows: RawBuilder<unknown>, value: Placeholders<Given>) => RawBuilder<unknown>;
+}
+
+/** A statement in SQL as a function of its values, compiled once. With `many`, units share it (postgres-writer.ts). */
 export function query<Given extends object, Row = never>(
   build: (value: Placeholders<Given>, dialect: Dialect) => RawBuilder<Row>,
+  many?: Many<Given>,
 ): (values: Given, expect?: number) => Statement<Row> {
-  function definition(dialect: Dialect): RawBuilder<Row> {
-    return build(((name: string) => new Placeholder(name, dialect)) as unknown as Placeholders<Given>, dialect);
-  }
+  const definition: Definition<Row> = Object.assign(
+    (dialect: Dialect) =>
+      build(((name: string) => new Placeholder(name, dialect)) as unknown as Placeholders<Given>, dialect),
+    { many: many && manyOf(many) },
+  );
   return (values, expect) => ({ definition, values, expect });
+}
+
+/** The values are columns `$name` of `given`, so that they are never taken for those of a table. */
+function manyOf<Given>({ columns, touches, build }: Many<Given>): ManyForm {
+  const types = Object.entries<string>(columns);
+  function definition(dialect: Dialect): RawBuilder<unknown> {
+    const names = types.map(([name]) => sql`${sql.ref(name)} as ${sql.ref(`$${name}`)}`);
+    const list = types.map(([name, type]) => sql`${sql.ref(name)} ${sql.raw(type)}`);
+    const rows = sql`(select ${sql.join(names)}
+      from json_to_recordset(${new Placeholder('rows', dialect)}) as list (${sql.join(list)})) as given`;
+    return build(rows, ((name: string) => sql.ref(`given.$${name}`)) as unknown as Placeholders<Given>);
+  }
+  return { definition, columns: types.map(([name]) => name), touches, searches: true };
 }
 
 /** A query in SQL as a function of the store and its values, compiled once: what it is built with are placeholders. */
@@ -124,10 +165,16 @@ function queryOf<Row>(build: (value: (name: string) => unknown, dialect: Dialect
   return query<Record<string, unknown>, Row>(build) as (values: object, expect?: number) => Statement<Row>;
 }
 
-/** The statement that inserts a row, in the columns that it names; `onConflict` says what happens where it is there already. */
+/** What is there already stays as it is. */
+export const DO_NOTHING = sql`on conflict do nothing`;
+
+/**
+ * The statement that inserts a row, in the columns that it names; `onConflict` says what happens where it is there already.
+ * Units share it unless it then changes a row: one statement changes none twice.
+ */
 export function insertInto<T extends Table>(
   table: T,
-  onConflict = sql``,
+  onConflict?: RawBuilder<unknown>,
 ): <R extends Insertable<Tables[T]>>(
   row: R & Record<Exclude<keyof R, Column<T>>, never>,
   expect?: number,
@@ -138,15 +185,31 @@ export function insertInto<T extends Table>(
     const key = columns.join();
     let statement = statements.get(key);
     if (statement === undefined) {
-      const names = sql.join(columns.map((column) => sql.ref(column)));
-      statement = queryOf(
-        (value) =>
-          sql`insert into ${sql.table(table)} (${names}) values (${sql.join(columns.map((column) => value(column)))}) ${onConflict}`,
-      );
-      statements.set(key, statement);
+      statements.set(key, (statement = insertOf(table, columns, onConflict)));
     }
     return statement(row, expect);
   };
+}
+
+function insertOf(table: Table, columns: readonly string[], onConflict?: RawBuilder<unknown>) {
+  const names = sql.join(columns.map((column) => sql.ref(column)));
+  const into = sql`insert into ${sql.table(table)} (${names})`;
+  const otherwise = onConflict ?? sql``;
+  function insert(dialect: Dialect): RawBuilder<never> {
+    const values = sql.join(columns.map((column) => new Placeholder(column, dialect)));
+    return sql`${into} values (${values}) ${otherwise}`;
+  }
+  /** The table itself knows the types of its columns. */
+  function insertMany(dialect: Dialect): RawBuilder<never> {
+    const rows = sql`json_populate_recordset(null::${sql.table(table)}, ${new Placeholder('rows', dialect)})`;
+    return sql`${into} select ${names} from ${rows} ${otherwise}`;
+  }
+  const isShared = onConflict === undefined || onConflict === DO_NOTHING;
+  const many: ManyForm | undefined = isShared
+    ? { definition: insertMany, columns, touches: 'each', searches: false }
+    : undefined;
+  const definition: Definition<never> = Object.assign(insert, { many });
+  return (values: object, expect?: number) => ({ definition, values, expect });
 }
 
 /** The statement that sets columns of the rows with these values. */

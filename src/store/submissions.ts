@@ -20,6 +20,13 @@ export const noteToIndex = insertInto('submissions_to_index');
 export const countSubmission = query<{ form: string; at: number }>(
   (value) => sql`insert into form_counters (form, submissions, created_at) values (${value('form')}, 1, ${value('at')})
     on conflict (form) do update set submissions = form_counters.submissions + 1`,
+  {
+    columns: { form: 'text', at: 'bigint' },
+    touches: 'any',
+    build: (rows, value) => sql`insert into form_counters (form, submissions, created_at)
+      select ${value('form')}, count(*), min(${value('at')}) from ${rows} group by 1 order by 1
+      on conflict (form) do update set submissions = form_counters.submissions + excluded.submissions`,
+  },
 );
 
 /** The statement that counts one less: what was accepted is spam after all. */

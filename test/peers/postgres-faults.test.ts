@@ -1,11 +1,12 @@
 /** A PostgreSQL server behind a line that fails: every answer of the store is true, and no connection is waited for for good. */
+import { createConnection, createServer, type AddressInfo } from 'node:net';
 import { sql } from 'kysely';
 import pg from 'pg';
 import { afterAll, beforeAll, describe, expect, onTestFinished, test } from 'vitest';
 import { PassingError, UserError } from '../../src/lib/errors.ts';
 import { createStore } from '../../src/store/database.ts';
 import { findDestination, noteDue } from '../../src/store/destinations.ts';
-import { query } from '../../src/store/statement.ts';
+import { insertInto, query } from '../../src/store/statement.ts';
 import { StoreError, UnknownOutcomeError, type Store } from '../../src/store/store.ts';
 import { openAppliance } from '../harness/binary.ts';
 import { startCatcher } from '../harness/catcher.ts';
@@ -97,6 +98,103 @@ describe('a COMMIT that is not answered', () => {
     expect(error).toMatchObject({ code: 'OUTCOME_UNKNOWN' });
   });
 });
+
+describe('a COMMIT of many units that is not answered', () => {
+  const insertSecret = insertInto('secrets');
+
+  function writeMany(store: Store, count: number) {
+    const units = Array.from({ length: count }, (_, i) => [
+      insertSecret({ name: `many ${i}`, value: 'x', created_at: 1 }),
+    ]);
+    return Promise.allSettled(units.map((unit) => store.write(unit)));
+  }
+
+  test.for(['server has them', 'server lacks them'] as const)('%s: so it is said of each', async (behind) => {
+    const { proxy, url } = await startLine();
+    const store = await openStore(url);
+    proxy.cutAt(COMMIT, behind);
+    const outcomes = await writeMany(store, 50);
+    proxy.cutAt(undefined);
+    expect(proxy.cuts()).toBe(1);
+    const isThere = behind === 'server has them';
+    expect(new Set(outcomes.map(({ status }) => status))).toEqual(new Set([isThere ? 'fulfilled' : 'rejected']));
+    expect((await names(store)).length).toBe(isThere ? 50 : 0);
+  });
+
+  test('and a server that cannot be asked: none is known', async () => {
+    const { proxy, url } = await startLine();
+    const store = await openStore(url);
+    await write(store, 'before');
+    proxy.cutAt(COMMIT);
+    proxy.refuse(true);
+    const outcomes = await writeMany(store, 20);
+    expect(outcomes.map((outcome) => (outcome.status === 'rejected' ? outcome.reason : undefined))).toEqual(
+      outcomes.map(() => expect.any(UnknownOutcomeError)),
+    );
+  });
+});
+
+test('all statements of a unit are sent before any of them is answered; many units take few transactions', async () => {
+  const direct = new URL(await postgres.createDatabase(`faults_${++databases}`));
+  const line = await startHeldLine(Number(direct.port));
+  direct.port = `${line.port}`;
+  const store = await openStore(direct.href);
+  await write(store, 'a connection');
+  // A client that waits for an answer would never send the last.
+  line.holdUntil('the last of them');
+  await store.write([insert({ name: 'first' }), insert({ name: 'second' }), insert({ name: 'the last of them' })]);
+  expect(await names(store)).toEqual(['a connection', 'first', 'second', 'the last of them']);
+
+  const before = await transactions(store);
+  const insertSecret = insertInto('secrets');
+  const units = Array.from({ length: 500 }, (_, i) => [insertSecret({ name: `many ${i}`, value: 'x', created_at: 1 })]);
+  await Promise.all(units.map((unit) => store.write(unit)));
+  expect((await transactions(store)) - before).toBeLessThan(20);
+});
+
+/** How many transactions have written. */
+async function transactions(store: Store): Promise<number> {
+  const { rows } = await sql<{ id: number }>`SELECT pg_current_xact_id()::text::bigint AS id`.execute(store.read);
+  return rows[0]?.id ?? Number.NaN;
+}
+
+interface HeldLine {
+  readonly port: number;
+  /** Keeps what the server says until the client has sent this. */
+  holdUntil(bytes: string): void;
+}
+
+async function startHeldLine(target: number): Promise<HeldLine> {
+  let wanted: string | undefined;
+  const listener = createServer((client) => {
+    const server = createConnection(target, '127.0.0.1');
+    const held: Buffer[] = [];
+    for (const [one, other] of [[client, server] as const, [server, client] as const]) {
+      one.on('error', () => undefined);
+      one.on('close', () => other.destroy());
+    }
+    client.on('data', (data) => {
+      server.write(data);
+      if (wanted === undefined || !data.includes(wanted)) return;
+      wanted = undefined;
+      for (const each of held.splice(0)) client.write(each);
+    });
+    server.on('data', (data) => {
+      if (wanted === undefined) client.write(data);
+      else held.push(data);
+    });
+  });
+  await new Promise<void>((resolve) => listener.listen(0, '127.0.0.1', resolve));
+  onTestFinished(() => {
+    listener.close();
+  });
+  return {
+    port: (listener.address() as AddressInfo).port,
+    holdUntil(bytes) {
+      wanted = bytes;
+    },
+  };
+}
 
 test('connections that have become black holes are cut and replaced', async () => {
   const { proxy, url } = await startLine();
