@@ -1,8 +1,9 @@
 /**
  * How often: every limit is a sliding window over a bucket. Windows of ten minutes and more are promises, and outlive the
  * process: on SQLite they are counted in memory and written behind within a second (a crash forgives that second), on
- * PostgreSQL they are counted in the database, for all daemons together; so are an account's, however short. Other short
- * ones are divided among the daemons that live, and each counts its own.
+ * PostgreSQL they are counted in the database, for all daemons together; so are an account's, however short. Of posts to
+ * forms each daemon counts its own in memory, and the daemons exchange their counts every second, so that no post waits for
+ * the row of a client. Other short ones are divided among the daemons that live, and each counts its own.
  *
  * A window is counted in sixtieths, and what was counted leaves it with its sixtieth. Nobody waits longer
  * than the window, and nobody gets more than the limit within 59 sixtieths of it. No I/O, no clock of its own.
@@ -15,7 +16,16 @@ import type { Log } from '../lib/log.ts';
 import { type Store, writeBehind, writeIfMet } from '../store/store.ts';
 import { errorFields } from '../lib/errors.ts';
 import { Recent } from '../lib/lru.ts';
-import { allSlices, dropOldSlices, lockBucket, saveSlice, slicesOf, takeSlice, untakeSlice } from '../store/limits.ts';
+import {
+  addToSlice,
+  allSlices,
+  dropOldSlices,
+  lockBucket,
+  saveSlice,
+  slicesOf,
+  takeSlice,
+  untakeSlice,
+} from '../store/limits.ts';
 
 export interface Limit {
   /** How many within the window. */
@@ -99,6 +109,9 @@ interface Counters {
   giveBack(bucket: Bucket, at: number): void | Promise<void>;
 }
 
+/** What posts to forms are counted with. */
+type PostCounters = Omit<Counters, 'takeAll'>;
+
 export interface Limits extends Omit<Counters, 'giveBack'> {
   /**
    * Admits a post to a form: `rateLimit` counts accepted posts per client and hour; refused attempts have a cap of their
@@ -120,6 +133,8 @@ const DAY = 24 * HOUR;
 const KEPT_FROM_MS = 600_000;
 const REFUSED_FACTOR = 5;
 const FLUSH_MS = 1000;
+const MAX_EXCHANGED = 100_000;
+const IDLE_MS = 60_000;
 const SWEEP_MS = 600_000;
 
 /** The limits, as far as they were used when the last process ended. */
@@ -134,6 +149,8 @@ export async function createLimits(parts: {
   const isAlone = store.dialect === 'sqlite';
   const memory = new MemoryCounters({ clock, ...(isAlone && { keptFromMs: KEPT_FROM_MS }) });
   const lasting: Counters = isAlone ? memory : databaseCounters(store, clock);
+  const exchanged = isAlone ? undefined : new ExchangedCounters({ store, clock });
+  const ofPosts: PostCounters = exchanged ?? memory;
   if (isAlone) for (const row of await allSlices(store)) memory.restore(row);
   const ended = new AbortController();
   const running = [every(FLUSH_MS, flush), every(SWEEP_MS, sweep)];
@@ -149,6 +166,8 @@ export async function createLimits(parts: {
     memory.forgetIdle();
     const failure = 'limits.not_saved';
     memory.notSaved(await writeBehind(memory.changes(), (row) => saveSlice({ ...row }), { store, log, failure }));
+    exchanged?.forgetIdle();
+    exchanged?.told(await writeBehind(exchanged.changes(), (row) => addToSlice({ ...row }), { store, log, failure }));
   }
 
   async function sweep(): Promise<void> {
@@ -172,17 +191,17 @@ export async function createLimits(parts: {
         name: `refused:${form.id}:${client}`,
         limit: { count: form.rateLimit * REFUSED_FACTOR, windowMs: HOUR },
       };
-      const refusal = await lasting.peek(refusals);
+      const refusal = await ofPosts.peek(refusals);
       if (!refusal.allowed) return { verdict: refusal, refused: () => Promise.resolve() };
       const accepted = { name: `accepted:${form.id}:${client}`, limit: { count: form.rateLimit, windowMs: HOUR } };
       const at = clock.now();
-      const verdict = await lasting.take(accepted.name, accepted.limit);
+      const verdict = await ofPosts.take(accepted.name, accepted.limit);
       return {
         verdict,
         async refused() {
           if (!verdict.allowed) return;
-          await lasting.giveBack(accepted, at);
-          await lasting.take(refusals.name, refusals.limit);
+          await ofPosts.giveBack(accepted, at);
+          await ofPosts.take(refusals.name, refusals.limit);
         },
       };
     },
@@ -319,6 +338,119 @@ interface MemoryOptions {
   readonly clock: Clock;
   readonly maxBuckets?: number;
   readonly keptFromMs?: number;
+}
+
+/** A bucket in which other daemons count as well. */
+interface Exchanged {
+  /** When the store was asked, on the monotonic clock. */
+  readonly askedAt: number;
+  /** As the store had them, oldest first, with what this daemon has counted since. */
+  readonly slices: Promise<Counted[]>;
+}
+
+/**
+ * Counters of several daemons on one database: each counts in memory, tells the database every second, and asks it for what
+ * is in use when it has not for a second. What others have counted since does not count yet.
+ */
+class ExchangedCounters implements PostCounters {
+  readonly #parts: { readonly store: Store; readonly clock: Clock };
+  /** By their name in the store. */
+  readonly #buckets = new Recent<Exchanged>(MAX_EXCHANGED);
+  /** What the store does not know, by name and slice; and what it is being told. */
+  #counted = new Map<string, Counted>();
+  #telling: readonly Counted[] = [];
+  #turnAt = 0;
+
+  constructor(parts: { readonly store: Store; readonly clock: Clock }) {
+    this.#parts = parts;
+  }
+
+  async take(name: string, limit: Limit): Promise<Verdict> {
+    const slices = await this.#slicesOf({ name, limit });
+    const verdict = this.#judge(slices, limit);
+    if (!verdict.allowed) return verdict;
+    this.#add(slices, { name, limit }, { at: this.#parts.clock.now(), count: 1 });
+    return { ...this.#judge(slices, limit), allowed: true };
+  }
+
+  async peek(bucket: Bucket): Promise<Verdict> {
+    return this.#judge(await this.#slicesOf(bucket), bucket.limit);
+  }
+
+  async giveBack(bucket: Bucket, at: number): Promise<void> {
+    this.#add(await this.#slicesOf(bucket), bucket, { at, count: -1 });
+  }
+
+  /** What the store is to be told, in one order everywhere: daemons that share it lock the same rows. */
+  changes(): readonly Counted[] {
+    const rows = [...this.#counted].sort(([a], [b]) => (a < b ? -1 : 1)).map(([, row]) => row);
+    this.#counted = new Map();
+    this.#telling = rows.filter(({ count }) => count !== 0);
+    return this.#telling;
+  }
+
+  /** The store knows the last changes now but for these, which are among the next. */
+  told(but: readonly Counted[]): void {
+    this.#telling = [];
+    for (const row of but) this.#count(row);
+  }
+
+  /** Forgets buckets that nobody uses. */
+  forgetIdle(): void {
+    const now = this.#parts.clock.monotonic();
+    if (now < this.#turnAt) return;
+    this.#buckets.turn();
+    this.#turnAt = now + IDLE_MS;
+  }
+
+  #judge(slices: readonly Counted[], limit: Limit): Verdict {
+    const now = this.#parts.clock.now();
+    const within = slices.filter(({ starts_at }) => starts_at > now - limit.windowMs);
+    return judgeWindow(within, { limit, allowed: usedIn(within) < limit.count, now });
+  }
+
+  /** Whoever asks meanwhile waits for the same answer. Rejects where the store cannot answer. */
+  #slicesOf(bucket: Bucket): Promise<Counted[]> {
+    const { name, limit } = bucket;
+    const key = nameOf(name, limit.windowMs);
+    const now = this.#parts.clock.monotonic();
+    const known = this.#buckets.get(key);
+    if (known !== undefined && now - known.askedAt < FLUSH_MS) return known.slices;
+    const asked = { askedAt: now, slices: this.#ask(bucket) };
+    this.#buckets.set(key, asked);
+    asked.slices.catch(() => this.#buckets.delete(key));
+    return asked.slices;
+  }
+
+  async #ask(bucket: Bucket): Promise<Counted[]> {
+    const { store, clock } = this.#parts;
+    const window = windowOf(bucket, clock.now());
+    const rows = await store.select(slicesOf(window));
+    const slices = rows.map(({ starts_at, count }) => ({ bucket: window.bucket, starts_at, count }));
+    for (const row of [...this.#telling, ...this.#counted.values()]) {
+      if (row.bucket === window.bucket) addTo(slices, row);
+    }
+    return slices;
+  }
+
+  #add(slices: Counted[], { name, limit }: Bucket, { at, count }: { at: number; count: number }): void {
+    const row = { bucket: nameOf(name, limit.windowMs), starts_at: sliceAt(at, limit.windowMs), count };
+    addTo(slices, row);
+    this.#count(row);
+  }
+
+  #count(row: Counted): void {
+    const key = `${row.bucket} ${row.starts_at}`;
+    const known = this.#counted.get(key);
+    if (known === undefined) this.#counted.set(key, { ...row });
+    else known.count += row.count;
+  }
+}
+
+function addTo(slices: Counted[], row: Counted): void {
+  const slice = slices.find(({ starts_at }) => starts_at === row.starts_at);
+  if (slice !== undefined) slice.count = Math.max(0, slice.count + row.count);
+  else if (row.count > 0) slices.push({ ...row });
 }
 
 /** Counters in a database that several daemons share, of which each is one transaction. */

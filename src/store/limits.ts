@@ -14,6 +14,13 @@ export const dropOldSlices = query<{ of: string; before: number }>(
   (value) => sql`delete from limits where bucket like ${value('of')} and starts_at <= ${value('before')}`,
 );
 
+/** PostgreSQL alone: the statement that adds to a slice what one of several daemons has counted, or takes it back. */
+export const addToSlice = query<{ bucket: string; starts_at: number; count: number }>(
+  (value) => sql`insert into limits (bucket, starts_at, count)
+    values (${value('bucket')}, ${value('starts_at')}, greatest(${value('count')}::bigint, 0))
+    on conflict (bucket, starts_at) do update set count = greatest(limits.count + ${value('count')}::bigint, 0)`,
+);
+
 interface Take {
   bucket: string;
   /** The slice that is now. */

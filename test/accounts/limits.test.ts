@@ -188,3 +188,34 @@ test('two daemons on one store cannot both take the last place', async () => {
   );
   expect(verdicts.filter((verdict) => verdict?.allowed === true).length).toBe(3);
 });
+
+test('posts that another daemon has counted count here within two seconds, and outlive both', async () => {
+  const clock = testClock();
+  const store = await openTestStore();
+  const form = { id: 'example.com/contact', rateLimit: 3 };
+  const ip = '192.0.2.1';
+  const one = await openLimits(store, clock);
+  const two = store.dialect === 'sqlite' ? one : await openLimits(store, clock);
+  expect((await one.takeSubmission(form, ip)).verdict).toMatchObject({ allowed: true, remaining: 2 });
+  const mistyped = await two.takeSubmission(form, ip);
+  await mistyped.refused();
+  await two.takeSubmission(form, ip);
+  await vi.waitFor(async () => {
+    clock.advance(1000);
+    await one.takeSubmission(form, '192.0.2.2');
+    const rows = (await allSlices(store)).filter(({ bucket }) => bucket.includes(ip));
+    expect(rows.map(({ bucket, count }) => [bucket.split(':')[1], count])).toEqual([
+      ['accepted', 2],
+      ['refused', 1],
+    ]);
+  }, PATIENCE);
+  clock.advance(1000);
+  for (const daemon of [one, two]) {
+    const { verdict, refused } = await daemon.takeSubmission(form, ip);
+    expect(verdict).toMatchObject({ allowed: true, remaining: 0 });
+    await refused();
+  }
+  const after = await openLimits(store, clock);
+  expect((await after.takeSubmission(form, ip)).verdict).toMatchObject({ allowed: true, remaining: 0 });
+  expect((await after.takeSubmission(form, ip)).verdict).toMatchObject({ allowed: false, limit: 3 });
+});
