@@ -52,22 +52,26 @@ export interface DaemonOptions {
   readonly takesMail?: boolean;
   /** Whether it seals what it forwards (ARC); default: true. */
   readonly seals?: boolean;
+  /** `database.url`; default: SQLite in a folder of its own. */
+  readonly database?: string | undefined;
 }
 
 /** A daemon with one verified domain and one form, ready for posts. */
 export async function startPostern(options: DaemonOptions = {}): Promise<Daemon> {
   const { deliverTo, mailHosts, formTo = 'office@owner.test', fill, takesMail = false, seals = true } = options;
   const folder = await mkdtemp(join(tmpdir(), 'postern-bench-'));
+  const database = options.database ?? `sqlite:${join(folder, 'postern.db')}`;
   const dns = await startDnsServer([]);
   const ports = { port: await freePort(), smtpPort: await freePort() };
-  const place = { folder, ...ports, dns: dns.address, deliverTo, mailPort: mailHosts?.port, takesMail, seals };
+  const mailPort = mailHosts?.port;
+  const place = { folder, ...ports, dns: dns.address, deliverTo, mailPort, takesMail, seals, database };
   await writeProject(folder, formTo);
   let running: Served;
   try {
     // The first run makes the keys; what they ask for is published, and the second run finds it at once.
     await writeServer(place, '1s');
     await (await serve(place)).stop();
-    dns.set([...(await recordsToPublish(folder)), ...(mailHosts?.records ?? [])]);
+    dns.set([...(await recordsToPublish(database)), ...(mailHosts?.records ?? [])]);
     fill?.(join(folder, 'postern.db'));
     await writeServer(place, '6h');
     running = await serve(place);
@@ -110,10 +114,11 @@ interface Place {
   readonly mailPort: number | undefined;
   readonly takesMail: boolean;
   readonly seals: boolean;
+  readonly database: string;
 }
 
 async function writeServer(
-  { folder, port, smtpPort, dns, deliverTo, mailPort, takesMail, seals }: Place,
+  { folder, port, smtpPort, dns, deliverTo, mailPort, takesMail, seals, database }: Place,
   recheck: string,
 ): Promise<void> {
   const config = {
@@ -125,7 +130,7 @@ async function writeServer(
       smtp: { listen: [`127.0.0.1:${smtpPort}`] },
       roles: ['http', ...(takesMail ? ['smtp'] : []), ...((deliverTo ?? mailPort) === undefined ? [] : ['delivery'])],
     },
-    database: { url: `sqlite:${join(folder, 'postern.db')}` },
+    database: { url: database },
     dns: { servers: [dns], recheck },
     inbound: { arc: { seal: seals } },
     delivery: {
@@ -180,8 +185,8 @@ export async function serve({ folder, port }: Pick<Place, 'folder' | 'port'>): P
 }
 
 /** What the domain's owner would copy into his zone, read from the database that no daemon holds now. */
-async function recordsToPublish(folder: string) {
-  const store = await createStore(`sqlite:${join(folder, 'postern.db')}`);
+async function recordsToPublish(database: string) {
+  const store = await createStore(database);
   try {
     const domain = (await allDomains(store)).find(({ name }) => name === DOMAIN);
     if (domain === undefined) throw new Error('the daemon does not know its domain');
