@@ -15,6 +15,8 @@ const run = promisify(execFile);
 export interface Postgres {
   /** `postgres://postgres@127.0.0.1:PORT/postgres`; the user may do everything. */
   readonly url: string;
+  /** Of the process whose children serve the connections. */
+  readonly pid: number;
   /** An empty database of this name (letters, digits, `_`); answers its address. */
   createDatabase(name: string): Promise<string>;
   /** Stops all its processes where they are (SIGSTOP): connections stay open, and nothing is answered. */
@@ -88,7 +90,14 @@ export async function startPostgres(
     return path;
   }
 
-  return { url, createDatabase, freeze: () => signal('SIGSTOP'), thaw: () => signal('SIGCONT'), close };
+  return {
+    url,
+    pid: server.pid,
+    createDatabase,
+    freeze: () => signal('SIGSTOP'),
+    thaw: () => signal('SIGCONT'),
+    close,
+  };
 
   function signal(name: 'SIGSTOP' | 'SIGCONT'): void {
     isFrozen = name === 'SIGSTOP';
