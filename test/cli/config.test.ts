@@ -158,7 +158,7 @@ delivery:
     const { code, out, err } = await say(['config', 'show', '--config', folder.server]);
     expect([code, out]).toEqual([78, '']);
     expect(err.split('\n')[0]).toBe(
-      `${folder.server}:1:1: server.hostname: is missing; expected a domain name such as example.com`,
+      `${folder.server}:1:1: server.hostname: is missing; expected the whole name of this server such as mail.example.net`,
     );
   });
 });

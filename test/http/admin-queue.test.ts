@@ -225,15 +225,20 @@ describe('POST /admin/queue/actions', () => {
     const recipients = Array.from({ length: 100 }, (_, i) => `u${i}@one.example`);
     await fill(http, Date.now(), ...Array.from({ length: 300 }, () => recipients));
     const requests = [
-      ['/admin/queue?sender=example.com', {}],
-      ['/admin/queue/actions', { body: { action: 'cancel', filter: { sender: 'example.com' }, dry_run: true } }],
+      // Its count ends there.
+      ['/admin/queue?sender=example.com', {}, 10_000],
+      [
+        '/admin/queue/actions',
+        { body: { action: 'cancel', filter: { sender: 'example.com' }, dry_run: true } },
+        30_000,
+      ],
     ] as const;
-    for (const [path, request] of requests) {
+    for (const [path, request, expected] of requests) {
       let isAnswered = false;
       const answer = local(http, path, request).finally(() => (isAnswered = true));
       let served = 0;
       for (; !isAnswered; served++) expect((await http.request('/healthz')).status).toBe(200);
-      expect((await answer).json()).toMatchObject({ count: 30_000 });
+      expect((await answer).json()).toMatchObject({ count: expected });
       expect(served).toBeGreaterThan(3);
     }
   });
