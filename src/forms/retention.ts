@@ -85,7 +85,7 @@ export function reduceSubmissions({ store, clock }: Pick<ForgetParts, 'store' | 
 }
 
 /**
- * Indexing a submission costs a third of accepting it. It takes a tenth of the time, so that in a burst it waits (bench row 1);
+ * Indexing a submission costs a third of accepting it. It takes a tenth of the time, so that in a burst it waits;
  * what is not indexed yet is found by its text.
  */
 const INDEX_REST = 9;

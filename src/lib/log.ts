@@ -182,7 +182,7 @@ const MAX_BYTES = 4 * 1024 * 1024;
 const MAX_AGE_MS = 3_600_000;
 /** A line that is longer is not kept: one of them must not push out all others. */
 const MAX_LINE_LENGTH = 64 * 1024;
-/** Lines are kept as bytes, in blocks: strings that live for seconds keep the garbage collector busy (bench row 1). */
+/** Lines are kept as bytes, in blocks: strings that live for seconds keep the garbage collector busy. */
 const BLOCK_LENGTH = 64 * 1024;
 /** A block is no longer than this, so that its lines are of one age, ms. */
 const BLOCK_MS = 60_000;

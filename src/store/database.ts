@@ -57,9 +57,9 @@ export async function openForReadingOnly(url: string, settings: PostgresSettings
   let store: Store | undefined;
   try {
     if (file === undefined) {
-      const { connectClient, openPostgresStore } = await postgres();
+      const { connectClient } = await import('./postgres-connection.ts');
       await (await connectClient(settings.listenUrl ?? url)).end();
-      store = openPostgresStore({ url, ...settings });
+      store = await openPostgres({ url, ...settings });
     } else store = openSqliteReader(resolve(file));
     const done = await migrationNames(store.read, store.dialect);
     const wanted = Object.keys(migrationsFor(store.dialect));
@@ -76,12 +76,12 @@ export async function openForReadingOnly(url: string, settings: PostgresSettings
 
 async function createPostgresStore(options: PostgresOptions): Promise<Store> {
   const { url, listenUrl = url, prepare = true } = options;
-  const { connectClient, createMigrationPool, openPostgresStore, refuseTransactionPooling } = await postgres();
+  const { connectClient, createMigrationPool, refuseTransactionPooling } = await import('./postgres-connection.ts');
   // In words of its own: whether the server is there, and whether it keeps what it is told.
   await (await connectClient(listenUrl)).end();
   if (prepare) await refuseTransactionPooling(url);
   await migrate(new Kysely({ dialect: new PostgresDialect({ pool: createMigrationPool(listenUrl) }) }), 'postgres');
-  const store = openPostgresStore(options);
+  const store = await openPostgres(options);
   try {
     await sql`select 1`.execute(store.read);
     return store;
@@ -149,13 +149,13 @@ function refuseRemains(path: string): void {
 /** Opens the store in another thread of the daemon. */
 export async function connectStore(handle: StoreHandle): Promise<Store> {
   if (handle.dialect === 'sqlite') return connectSqliteStore(handle.path, handle.port);
-  return (await postgres()).openPostgresStore(handle.options);
+  return openPostgres(handle.options);
 }
 
 /** Its driver takes 1.4 MiB, which SQLite does without. */
-async function postgres() {
-  const [store, connection] = await Promise.all([import('./postgres.ts'), import('./postgres-connection.ts')]);
-  return { ...store, ...connection };
+async function openPostgres(options: PostgresOptions): Promise<Store> {
+  const { openPostgresStore } = await import('./postgres.ts');
+  return openPostgresStore(options);
 }
 
 interface Copying {
