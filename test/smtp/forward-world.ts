@@ -78,7 +78,8 @@ export async function take(store: Store, now: number, taken: Partial<Taken> = {}
     ...taken.inbound,
   };
   for (let seq = 0; seq * RAW_CHUNK_BYTES < raw.length; seq++) {
-    const bytes = raw.subarray(seq * RAW_CHUNK_BYTES, (seq + 1) * RAW_CHUNK_BYTES);
+    // A copy: of a view all that is behind it would go to the store thread, with each chunk.
+    const bytes = Buffer.from(raw.subarray(seq * RAW_CHUNK_BYTES, (seq + 1) * RAW_CHUNK_BYTES));
     await store.write([insertRawChunk({ inbound: id, seq, bytes, created_at: now })]);
   }
   await store.write([insertInbound(row), ...forward.unit]);
