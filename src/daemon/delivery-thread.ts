@@ -2,15 +2,23 @@
 import { workerData, type MessagePort } from 'node:worker_threads';
 import type { ServerConfig } from '../config/schema.ts';
 import { createDatabaseMetrics } from './database-metrics.ts';
-import { startDelivery, BEAT_MS, type FromDelivery, type Listening, type ToDelivery } from './delivery.ts';
+import {
+  startDelivery,
+  BEAT_MS,
+  type Delivery,
+  type FromDelivery,
+  type Listening,
+  type ToDelivery,
+} from './delivery.ts';
 import { createDeliveryMetrics } from './delivery-metrics.ts';
 import { createDnssec } from '../dns/dnssec.ts';
 import { createResolver } from '../dns/resolver.ts';
 import { systemClock } from '../lib/clock.ts';
+import { errorFields } from '../lib/errors.ts';
 import { compactHeap } from '../lib/gc.ts';
 import { createLog } from '../lib/log.ts';
 import { connectStore } from '../store/database.ts';
-import type { StoreHandle } from '../store/store.ts';
+import { StoreError, type StoreHandle } from '../store/store.ts';
 
 const { port, handle, server, listening } = workerData as {
   port: MessagePort;
@@ -19,6 +27,8 @@ const { port, handle, server, listening } = workerData as {
   listening: Listening;
 };
 
+/** Between two tries to start, ms. */
+const START_AGAIN_MS = 1000;
 /** What the main thread is to show; more than these between two beats are in the log alone. */
 const MAX_LINES = 5000;
 let lines: string[] = [];
@@ -43,7 +53,7 @@ const parts = {
   env: process.env,
   metrics,
 };
-const delivery = await startDelivery(parts);
+const delivery = await startWhenPossible();
 delivery.setListening(listening);
 // Nobody waits for the start any more.
 compactHeap();
@@ -60,6 +70,19 @@ port.on('message', (message: ToDelivery) => {
 });
 const stopping = new AbortController();
 void beat();
+
+/** The thread is started while the daemon runs: a database that is away for a while must not end it. */
+async function startWhenPossible(): Promise<Delivery> {
+  for (;;) {
+    try {
+      return await startDelivery(parts);
+    } catch (error) {
+      if (!(error instanceof StoreError)) throw error;
+      log.error('queue.fault', errorFields(error));
+      await systemClock.sleep(START_AGAIN_MS);
+    }
+  }
+}
 
 async function beat(): Promise<void> {
   while (!stopping.signal.aborted) {

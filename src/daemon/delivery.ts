@@ -103,6 +103,11 @@ export async function startDelivery(parts: DeliveryParts): Promise<Delivery> {
   function config(): ServerConfig {
     return server;
   }
+  // First: it reads the database, and where that fails nothing runs yet.
+  const pool = parts.pool ?? createProcessPool({ log, cacheFolder: parts.env['NODE_COMPILE_CACHE'] });
+  const revisionOf = createRevisions({ store, secrets: machineSecrets(parts.env), reader: pool.reader });
+  const rendering = { config, renderer: pool.renderer, revisionOf };
+  const source = await createSource(parts, rendering);
   const owner = randomUUID();
   const members = joinMembers({
     store,
@@ -131,10 +136,6 @@ export async function startDelivery(parts: DeliveryParts): Promise<Delivery> {
       },
     };
   }
-  const pool = parts.pool ?? createProcessPool({ log, cacheFolder: parts.env['NODE_COMPILE_CACHE'] });
-  const revisionOf = createRevisions({ store, secrets: machineSecrets(parts.env), reader: pool.reader });
-  const rendering = { config, renderer: pool.renderer, revisionOf };
-  const source = await createSource(parts, rendering);
   const tlsSessions = new TlsSessions(parts);
   function countTls(session: TlsSession): void {
     if (config().delivery.tls_reports) tlsSessions.count(session);
