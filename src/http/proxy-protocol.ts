@@ -1,7 +1,7 @@
 /**
  * The client's address of connections that a proxy passes on as they are, TLS included (PROXY protocol, version 1). From the
  * peers of `server.http.proxy_protocol` a connection has to begin with the header; from all others none is read, so that
- * nobody else can choose an address.
+ * no other client can choose an address.
  */
 import type { Server } from 'node:http';
 import { isIP, type Socket } from 'node:net';
