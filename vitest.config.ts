@@ -80,7 +80,8 @@ export default defineConfig({
           include: ['test/browser/**/*.test.ts'],
           testTimeout: 180_000,
           hookTimeout: 180_000,
-          fileParallelism: false,
+          // Each has a browser, which has processes of its own.
+          maxWorkers: availableParallelism(),
         },
       },
     ],

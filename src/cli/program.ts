@@ -14,7 +14,7 @@ export interface Services {
   /** Runs the daemon. */
   serve(configFile: string | undefined): Promise<void>;
   /** Runs it in a local environment. */
-  dev(options: { readonly data: string; readonly port: number }): Promise<void>;
+  dev(options: { readonly data: string; readonly port: number; readonly smtpPort: number }): Promise<void>;
   /** Answers what only reads while no daemon runs. */
   readonly answerOffline: AnswerOffline;
   /** What setup looks at beside the daemon. */
@@ -109,7 +109,13 @@ function addServices(program: CliCommand, services: Services): void {
     )
     .option('--data <folder>', 'Folder for all data', '.postern')
     .option('--port <number>', 'Port of the web pages (a free port if it is in use)', wholeNumber(1024, 65_535), 8025)
-    .action((options: { data: string; port: number }) => services.dev(options));
+    .option(
+      '--smtp-port <number>',
+      'Port of the SMTP server (a free port if it is in use)',
+      wholeNumber(1024, 65_535),
+      2525,
+    )
+    .action((options: { data: string; port: number; smtpPort: number }) => services.dev(options));
 }
 
 const SHELLS = ['bash', 'zsh', 'fish'] as const;

@@ -39,7 +39,7 @@ export function restartStream(): void {
 // A browser has six connections to a server over HTTP/1.1: tabs that nobody looks at hold none of them.
 document.addEventListener('visibilitychange', () => {
   if (document.hidden) close();
-  else if (source === undefined && listeners.size > 0) reopen();
+  else open();
 });
 
 function open(): void {
@@ -47,18 +47,15 @@ function open(): void {
   const opened = new EventSource(withView('/api/events/stream'));
   source = opened;
   opened.addEventListener('message', (event) => note(typeOf(event.data)));
+  // What happened before. A stream that is opened again by the browser is sent what it missed.
+  opened.addEventListener('open', tellAll, { once: true });
   // More was missed than is sent again.
   opened.addEventListener('gap', tellAll);
   opened.addEventListener('error', () => {
     if (opened.readyState !== EventSource.CLOSED || source !== opened) return;
     close();
-    reopening = setTimeout(reopen, REOPEN_MS);
+    reopening = setTimeout(open, REOPEN_MS);
   });
-}
-
-function reopen(): void {
-  open();
-  tellAll();
 }
 
 function close(): void {

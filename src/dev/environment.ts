@@ -11,7 +11,7 @@ import type Koa from 'koa';
 import { hostRecords } from '../domains/rotation.ts';
 import { startDaemon, type Daemon } from '../daemon/daemon.ts';
 import { createResolver } from '../dns/resolver.ts';
-import { PassingError, UserError, codeOf } from '../lib/errors.ts';
+import { PassingError, codeOf } from '../lib/errors.ts';
 import { createLog } from '../lib/log.ts';
 import { startCatchingMx } from './catching-mx.ts';
 import { startDnsServer, type ZoneRecord } from './dns-server.ts';
@@ -24,6 +24,8 @@ export interface WorldOptions {
   readonly data: string;
   /** Port of the web pages; a free one where it is taken. */
   readonly port: number;
+  /** Port where the daemon takes mail; a free one where it is taken. */
+  readonly smtpPort: number;
   readonly write: (text: string) => void;
 }
 
@@ -33,8 +35,6 @@ export interface World {
   close(): Promise<void>;
 }
 
-/** Where the daemon takes mail; 25 is root's. */
-const INBOUND_PORT = 2525;
 const HOSTNAME = 'mail.postern.test';
 const DEMO = 'demo.test';
 const INBOX = 'inbox.test';
@@ -51,9 +51,7 @@ const PUBLIC_ZONE: readonly ZoneRecord[] = [
 ];
 
 /** Starts all of it; resolves when the demo domain is verified and the first form can be sent. */
-export async function startWorld({ data, port, write }: WorldOptions): Promise<World> {
-  if (!Number.isInteger(port) || port < 1024 || port > 65535)
-    throw new UserError(`--port: ${port} is not a port from 1024 to 65535`);
+export async function startWorld({ data, port, smtpPort, write }: WorldOptions): Promise<World> {
   const folder = resolve(data);
   const closing: (() => Promise<void>)[] = [];
   async function close(): Promise<void> {
@@ -71,7 +69,7 @@ export async function startWorld({ data, port, write }: WorldOptions): Promise<W
     });
     closing.push(() => mx.close());
     const web = await freePort(port);
-    const inbound = await freePort(INBOUND_PORT);
+    const inbound = await freePort(smtpPort);
     const config = await writeConfiguration(folder, { web, dns: dns.address, smtp: mx.port, inbound });
     const demo = demoPages(`/${DEMO}/contact`);
     const outbox = outboxPages(mx.mails);

@@ -21,11 +21,11 @@ test('every page is there, can be used by all, and reports nothing', async () =>
   )) as string[];
   expect(paths.length).toBeGreaterThan(12);
   for (const path of paths) {
+    await page.goto(world.url + path);
+    await page.waitForFunction(SETTLED);
+    expect(await axeFaults(page), path).toEqual([]);
     for (const width of [390, 1280, 1920]) {
       await page.setViewport({ width, height: 1000 });
-      await page.goto(world.url + path);
-      await page.waitForFunction(SETTLED);
-      expect(await axeFaults(page), `${path} at ${width} px`).toEqual([]);
       const isWide = await page.evaluate('document.documentElement.scrollWidth > document.documentElement.clientWidth');
       expect([path, width, isWide]).toEqual([path, width, false]);
     }

@@ -41,7 +41,7 @@ test('a first form is made, tried, looked at and deleted', async () => {
   await page.getByRole('tab', { name: 'React' }).click();
   await page.getByText('export function ContactForm()').waitFor();
   await page.getByRole('button', { name: 'Send a test post' }).click();
-  await page.getByRole('link', { name: 'Look at the submission' }).waitFor();
+  await page.getByRole('link', { name: 'View the submission' }).waitFor();
   await expectGood(page);
   await page.getByRole('tab', { name: 'Activity' }).click();
   await page.getByRole('img', { name: 'Submissions over time: 1 submissions, 0 spam' }).waitFor();

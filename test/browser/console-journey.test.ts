@@ -65,7 +65,7 @@ async function journey(page: BrowserPage): Promise<void> {
   await user.choose('Kind', 'On shop.test');
   await user.press(/^Create form$/);
   await user.press('Send a test post');
-  await user.press('Look at the submission');
+  await user.press('View the submission');
   await user.see('Accepted');
   await user.press('Spam');
   await user.see('marked as spam');

@@ -218,6 +218,7 @@ test('the keyboard alone is enough, and each thing that has the focus shows it',
   await dialog.waitFor({ state: 'detached' });
   expect((await focused(page)).element).toContain('Revoke');
   await page.keyboard.press('Enter');
+  await dialog.waitFor();
   await to(/^button Revoke key/);
   await page.keyboard.press('Enter');
   await page.getByText('The key Script is revoked.').waitFor();

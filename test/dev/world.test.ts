@@ -6,7 +6,7 @@ import { temporaryFolder } from '../harness/store.ts';
 
 test('a second world in one folder is refused, and leaves the configuration of the first as it is', async () => {
   const data = await temporaryFolder();
-  const options = { data, port: 18025, write: () => undefined };
+  const options = { data, port: 18025, smtpPort: 18026, write: () => undefined };
   const world = await startWorld(options);
   onTestFinished(() => world.close());
   const before = await readFile(join(data, 'config/server.yml'), 'utf8');

@@ -123,10 +123,10 @@ export async function startDevWorld(project?: string): Promise<DevWorld> {
     await mkdir(projects, { recursive: true });
     await writeFile(join(projects, 'demo.yml'), project);
   }
-  const port = await freePort();
+  const [port, inbound] = [await freePort(), await freePort()];
   const child = await startChild(
     join(import.meta.dirname, '../../bin/postern'),
-    ['dev', '--data', join(folder, 'data'), '--port', String(port)],
+    ['dev', '--data', join(folder, 'data'), '--port', String(port), '--smtp-port', String(inbound)],
     { env: { ...process.env, XDG_CACHE_HOME: join(folder, 'cache') } },
   );
   onTestFinished(() => child.stop());

@@ -46,7 +46,7 @@ export function consoleUser(page: BrowserPage): ConsoleUser {
     await until(`(() => {
       const element = ${found};
       element?.scrollIntoView({ block: 'center' });
-      const { x, y, width, height } = element?.getBoundingClientRect() ?? {};
+      const [{ x, y, width, height } = {}] = element?.getClientRects() ?? [];
       return element?.contains(document.elementFromPoint(x + width / 2, y + height / 2));
     })()`);
     await (await page.evaluateHandle(found)).asElement()?.click();

@@ -24,6 +24,11 @@ const LONGEST = [
   'daemon/process-pool',
   'smtp/forward-memory',
   'http/walk',
+  'browser/console-journey',
+  'browser/pages',
+  'browser/console-firefox',
+  'browser/kit',
+  'browser/languages',
 ].map((name) => `/test/${name}.test.ts`);
 
 export class LongestFirst extends BaseSequencer {

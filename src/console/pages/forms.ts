@@ -259,7 +259,7 @@ function TestPost({ id }: { readonly id: string }): ComponentChildren {
     <h2>Test it</h2>
     <p>Posts a sample to the form. It is checked, stored and mailed like every submission, and marked as a test.</p>
     ${error && html`<${Failed} error=${error} />`}
-    ${sent && html`<div class="note good" role="status"><p>The test was stored: <${State} of=${sent.status} />. <a href=${href(`/submissions/${sent.id}`)}>Look at the submission</a>, and at what became of its mail.</p></div>`}
+    ${sent && html`<div class="note good" role="status"><p>Test submission stored <${State} of=${sent.status} /></p><p><a href=${href(`/submissions/${sent.id}`)}>View the submission</a> and its mail.</p></div>`}
     <${Action} kind="quiet" run=${post}>Send a test post<//>
   </section>`;
 }
