@@ -6,6 +6,10 @@ const MAX_LIST_MS = 200;
 const MAX_SEARCH_MS = 500;
 const DAY_MS = 86_400_000;
 
+/** Tables that grow with each submission or message, as alternatives of a regular expression: no list reads one of them whole. */
+export const LARGE =
+  'submissions|messages|deliveries|attempts|events|event_counts|inbound_log|submission_documents|submission_files';
+
 /** A name, how long it may take, and the address; `round` counts from 0, for what is kept from one request to the next. */
 export type List = readonly [name: string, mostMs: number, path: (round: number) => string];
 

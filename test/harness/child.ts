@@ -15,7 +15,8 @@ export interface Child {
   readonly ended: Promise<number | null>;
 }
 
-const KEPT = 64 * 1024;
+/** So much of what it prints is kept, in characters. */
+const KEPT = 1024 * 1024;
 
 /** Starts a program that stays; throws when it cannot be started at all. */
 export async function startChild(
@@ -24,9 +25,14 @@ export async function startChild(
   options: Pick<SpawnOptions, 'cwd' | 'env' | 'uid' | 'gid'> = {},
 ): Promise<Child> {
   const child = spawn(command, args, { ...options, stdio: ['ignore', 'pipe', 'pipe'] });
-  let output = '';
+  const printed: string[] = [];
+  let length = 0;
   for (const stream of [child.stdout, child.stderr]) {
-    stream.setEncoding('utf8').on('data', (text: string) => (output = (output + text).slice(-KEPT)));
+    stream.setEncoding('utf8').on('data', (text: string) => {
+      printed.push(text);
+      length += text.length;
+      while (length > KEPT) length -= printed.shift()?.length ?? 0;
+    });
   }
   // Not 'close': a daemon's own children may hold the pipes open for longer than it lives.
   const ended = new Promise<number | null>((resolve) => child.once('exit', resolve));
@@ -34,7 +40,7 @@ export async function startChild(
   await once(child, 'spawn');
   const { pid } = child;
   if (pid === undefined) throw new Error(`${command} has no process id`);
-  return { pid, output: () => output, stop, ended };
+  return { pid, output: () => printed.join(''), stop, ended };
 
   async function stop(signal: NodeJS.Signals = 'SIGTERM'): Promise<void> {
     if (child.exitCode === null && child.signalCode === null) {

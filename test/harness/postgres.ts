@@ -17,6 +17,8 @@ export interface Postgres {
   readonly url: string;
   /** Of the process whose children serve the connections. */
   readonly pid: number;
+  /** The end of what the server has logged so far. */
+  readonly log: () => string;
   /** An empty database of this name (letters, digits, `_`); answers its address. */
   createDatabase(name: string): Promise<string>;
   /** Stops all its processes where they are (SIGSTOP): connections stay open, and nothing is answered. */
@@ -93,6 +95,7 @@ export async function startPostgres(
   return {
     url,
     pid: server.pid,
+    log: () => server.output(),
     createDatabase,
     freeze: () => signal('SIGSTOP'),
     thaw: () => signal('SIGCONT'),

@@ -2,7 +2,7 @@
 import Database from 'better-sqlite3';
 import { Kysely, SqliteDialect } from 'kysely';
 import { expect, onTestFinished, test } from 'vitest';
-import { LISTS } from '../../bench/lib/lists.ts';
+import { LARGE, LISTS } from '../../bench/lib/lists.ts';
 import { createCompiler } from '../../src/store/statement.ts';
 import type { Store } from '../../src/store/store.ts';
 import type { Tables } from '../../src/store/tables.ts';
@@ -11,8 +11,6 @@ import { createStore } from '../../src/store/database.ts';
 import { startHttp } from '../harness/http.ts';
 import { freshDatabase } from '../harness/store.ts';
 
-const LARGE =
-  'submissions|messages|deliveries|attempts|events|event_counts|inbound_log|submission_documents|submission_files';
 /** The newest rows of a table, however it is filled: SQLite walks along its key until it has them. */
 const NEWEST = /^select \* from "\w+" where 1 = 1 order by id desc limit \?$/;
 
