@@ -46,7 +46,7 @@ import { dropUnconfirmed, optInConfirmation } from '../forms/opt-in.ts';
 import { createFileStore } from '../forms/files.ts';
 import { createScanner } from '../forms/scanner.ts';
 import { createChallenges } from '../forms/challenges.ts';
-import { createSpamProtection } from '../forms/spam/protection.ts';
+import { createSpamProtection } from '../forms/spam/filter.ts';
 import { createDigests } from '../forms/digest.ts';
 import { mailOverflows } from '../forms/overflow.ts';
 import { OWNER_LINKS, sweepUsedLinks } from '../forms/owner-links.ts';

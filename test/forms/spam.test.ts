@@ -5,7 +5,7 @@ import { createMatching, checkSubmission } from '../../src/forms/check.ts';
 import { type Field } from '../../src/forms/fields.ts';
 import { createSpamFilter } from '../../src/forms/spam/filter.ts';
 
-import { REASONS, type Reason, type ReasonName } from '../../src/forms/spam/reasons.ts';
+import { REASONS, type Reason, type ReasonName } from '../../src/forms/spam/signs.ts';
 import { leastCpuSeconds } from '../harness/cpu.ts';
 import { HONEST } from './corpus-honest.ts';
 import { INJECTIONS, SPAM } from './corpus-spam.ts';

@@ -32,7 +32,7 @@ import { createEventStreams } from '../../src/events/streams.ts';
 import { acceptSubmission } from '../../src/forms/accept.ts';
 import { createFileStore } from '../../src/forms/files.ts';
 import { createChallenges } from '../../src/forms/challenges.ts';
-import { createSpamProtection } from '../../src/forms/spam/protection.ts';
+import { createSpamProtection } from '../../src/forms/spam/filter.ts';
 import { createLogLines } from '../../src/lib/log.ts';
 import { createWaitingMail } from '../../src/queue/waiting.ts';
 import { createOverview } from '../../src/http/overview.ts';

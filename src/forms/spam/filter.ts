@@ -3,20 +3,34 @@
  * points, ten of which make spam ten times as likely; the probability is that of their sum. In time linear in the text, of
  * which the first 256 KiB are read. docs/spam.md says what counts for how much.
  */
+import type { Snapshot } from '../../config/snapshot.ts';
+import type { HttpDoor } from '../../dns/guarded-fetch.ts';
+import type { Clock } from '../../lib/clock.ts';
 import { environmentOf } from '../../lib/ids.ts';
-import { blockedBy } from './blocklist.ts';
-import { disguiseReasons, gibberishReasons } from './disguise.ts';
+import type { Log } from '../../lib/log.ts';
+import { recentSubmissions } from '../../store/spam.ts';
+import type { Store } from '../../store/store.ts';
+import { readControl, readFields } from '../fields.ts';
 import { createExtract, type Extract, type Features } from './features.ts';
-import type { Weights } from './learned.ts';
-import type { Learning } from './learning.ts';
-import { createKnownHosts, type KnownHosts } from './links.ts';
-import { createTextFilter, type Model } from './model.ts';
-import type { Reason } from './reasons.ts';
-import type { Repetition } from './repetition.ts';
-import type { SpamServices } from './services.ts';
-import { headerReasons, linkReasons, probeReasons, repetitionReasons } from './structure.ts';
-import { readText, type Rules, type SpamInput, type Text } from './text.ts';
-import { createDisposable, NO_MX_POINTS, noMx, type RefusesMail, visitReasons } from './visit.ts';
+import { createLearning, createTextFilter, readModel, type Learning, type Model, type Weights } from './model.ts';
+import { createRepetition, type Repetition } from './repetition.ts';
+import { createSpamServices, type SpamServices } from './services.ts';
+import {
+  blockedBy,
+  createDisposable,
+  disguiseReasons,
+  gibberishReasons,
+  headerReasons,
+  linkReasons,
+  NO_MX_POINTS,
+  noMx,
+  probeReasons,
+  repetitionReasons,
+  visitReasons,
+  type Reason,
+  type RefusesMail,
+} from './signs.ts';
+import { createKnownHosts, readText, type KnownHosts, type Rules, type SpamInput, type Text } from './text.ts';
 
 export interface SpamVerdict {
   readonly verdict: 'accept' | 'spam';
@@ -32,7 +46,7 @@ export type SpamFilter = (form: Rules, submission: SpamInput) => SpamVerdict | P
 const SPAM_FROM = { normal: 0.79, strict: 0.6 } as const;
 const CERTAIN = 100;
 
-export interface SpamFilterParts {
+interface SpamFilterParts {
   readonly tools: Tools;
   readonly model: Model;
   readonly refusesMail: RefusesMail;
@@ -80,14 +94,14 @@ export function createSpamFilter(parts: SpamFilterParts): SpamFilter {
   }
 }
 
-export interface Checked {
+interface Checked {
   readonly verdict: SpamVerdict;
   /** Of the visitor's address. */
   readonly domain: string | undefined;
 }
 
 /** What the submission itself says, and what was posted before. */
-export type SpamCheck = (form: Rules, submission: SpamInput, learned?: Weights) => Checked;
+type SpamCheck = (form: Rules, submission: SpamInput, learned?: Weights) => Checked;
 
 /** The check; it has lists and tables that are made once. */
 export function createSpamCheck({
@@ -131,7 +145,7 @@ export function createSpamCheck({
 }
 
 /** What reads texts: of a daemon there is one. */
-export interface Tools {
+interface Tools {
   readonly hosts: KnownHosts;
   readonly extract: Extract;
 }
@@ -172,4 +186,59 @@ function probability(points: number): number {
 export function verdictOf(reasons: readonly Reason[], level: keyof typeof SPAM_FROM): SpamVerdict {
   const likely = reasons.length === 0 ? 0 : probability(pointsOf({ reasons }));
   return { verdict: likely >= SPAM_FROM[level] ? 'spam' : 'accept', score: Math.round(likely * 100), reasons };
+}
+
+interface SpamProtection {
+  readonly filter: SpamFilter;
+  readonly learning: Learning;
+  /** A job: reads what was posted before this daemon started, and what is posted to others. */
+  readonly catchUp: () => Promise<void>;
+}
+
+interface SpamProtectionParts {
+  readonly store: Store;
+  readonly clock: Clock;
+  readonly log: Log;
+  readonly snapshot: () => Snapshot;
+  readonly refusesMail: RefusesMail;
+  /** Guarded, for the services that forms name. */
+  readonly http: Pick<HttpDoor, 'request'>;
+}
+
+/** Of the submissions that are stored, so many are compared with what is posted next. */
+const MAX_CAUGHT_UP = 1000;
+const MAX_FIELDS_LENGTH = 20_000;
+/** So many are read between two turns of the event loop. */
+const AT_ONCE = 50;
+
+/** Spam protection of a daemon: the filter, what it learns, and what forms have in common. */
+export function createSpamProtection({
+  store,
+  clock,
+  log,
+  snapshot,
+  refusesMail,
+  http,
+}: SpamProtectionParts): SpamProtection {
+  const tools = createTools();
+  const model = readModel();
+  const learning = createLearning({ store, clock, log, snapshot, model, extract: tools.extract });
+  const repetition = createRepetition(tools.hosts, clock);
+  const services = createSpamServices({ http, log });
+  let last = '';
+
+  async function catchUp(): Promise<void> {
+    // On SQLite there is no other daemon.
+    if (last !== '' && store.dialect === 'sqlite') return;
+    const rows = await recentSubmissions(store, last, MAX_FIELDS_LENGTH, MAX_CAUGHT_UP);
+    last = rows[0]?.id ?? (last || ' ');
+    for (const [index, { form, domain, fields, control }] of rows.reverse().entries()) {
+      const text = readText({ fields: readFields(fields), control: readControl(control) }, domain);
+      repetition.note({ words: tools.extract(text).words, links: text.links, email: text.email, form, domain });
+      if (index % AT_ONCE === AT_ONCE - 1) await new Promise((resolve) => setImmediate(resolve));
+    }
+  }
+
+  const filter = createSpamFilter({ tools, model, refusesMail, learning, repetition, services });
+  return { filter, learning, catchUp };
 }

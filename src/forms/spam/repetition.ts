@@ -6,8 +6,8 @@
  */
 import type { Clock } from '../../lib/clock.ts';
 import { Recent } from '../../lib/lru.ts';
-import { registeredName, type KnownHosts, type Link } from './links.ts';
-import type { Reason } from './reasons.ts';
+import { registeredName, type KnownHosts, type Link } from './text.ts';
+import type { Reason } from './signs.ts';
 
 export interface Posted {
   /** Hashes of its words, in order. */

@@ -6,7 +6,7 @@ import { z } from 'zod';
 import type { HttpDoor, HttpReply } from '../../dns/guarded-fetch.ts';
 import type { Log } from '../../lib/log.ts';
 import { emailOf, replyToOf, valuesOf } from '../fields.ts';
-import type { Reason } from './reasons.ts';
+import type { Reason } from './signs.ts';
 import type { Rules, SpamInput } from './text.ts';
 
 export interface SpamServices {

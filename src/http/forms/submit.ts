@@ -46,7 +46,7 @@ import { findSendForm, withTenant } from '../../forms/find.ts';
 import type { Challenges, PassedChallenge } from '../../forms/challenges.ts';
 import { findRepeated, identifyPost, notePost } from '../../forms/repeats.ts';
 import type { SpamFilter } from '../../forms/spam/filter.ts';
-import type { Visit } from '../../forms/spam/visit.ts';
+import type { Visit } from '../../forms/spam/text.ts';
 import { parseDomain } from '../../lib/addresses.ts';
 import { accountOf, environmentOf, counterOf } from '../../lib/ids.ts';
 import type { Statement } from '../../store/statement.ts';
