@@ -11,13 +11,12 @@ import { canonicalMailbox, domainsOf, hashedAddress, parseAddress } from '../lib
 import { portions } from '../lib/batch.ts';
 import type { Clock } from '../lib/clock.ts';
 import { findMailbox, forgetMailbox, refuseMailbox } from '../store/consents.ts';
-import { deliveriesOfMessages, endWaiting } from '../store/deliveries.ts';
 import { recomputeDueAmong } from '../store/destinations.ts';
 import * as erase from '../store/erase.ts';
 import { eventsOfMessages, eventsOfSubmission } from '../store/events.ts';
 import { forgetPostsOfEvents } from '../store/webhook-deliveries.ts';
 import { dropRaws, findInbound, forgetInbound } from '../store/inbound.ts';
-import { findMessages } from '../store/messages.ts';
+import { deliveriesOfMessages, endWaiting, findMessages } from '../store/messages.ts';
 import type { Statement } from '../store/statement.ts';
 import type { Store } from '../store/store.ts';
 import { suppress } from '../store/suppressions.ts';

@@ -7,7 +7,7 @@
  */
 import type { ServerConfig } from '../config/schema.ts';
 import type { Clock } from '../lib/clock.ts';
-import { markCounted, deliveriesWaitingForPlan, recountDeliveries } from '../store/deliveries.ts';
+import { markCounted, deliveriesWaitingForPlan, recountDeliveries } from '../store/messages.ts';
 import { repairDueAmong } from '../store/destinations.ts';
 import { messageCounts, releaseReserved, takeMessages, type Taking } from '../store/usage.ts';
 import { OPERATOR, findTenants } from '../store/tenants.ts';

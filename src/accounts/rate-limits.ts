@@ -143,7 +143,7 @@ export async function createLimits(parts: {
   readonly clock: Clock;
   readonly log: Log;
   /** This daemon's part of what all daemons together allow; without it, there is no other. */
-  readonly share?: (count: number) => number;
+  readonly share?: ((count: number) => number) | undefined;
 }): Promise<Limits> {
   const { store, clock, log, share = (count) => count } = parts;
   const isAlone = store.dialect === 'sqlite';

@@ -39,7 +39,7 @@ import { createResolver, type Resolver } from '../dns/resolver.ts';
 import type { Inquiry } from '../doctor/doctor.ts';
 import { createEventCounts, forgetOldEvents } from '../events/counts.ts';
 import { createEventStreams } from '../events/streams.ts';
-import { acceptSubmission, sweepAcknowledged, type Admitted } from '../forms/accept.ts';
+import { createAccept, sweepAcknowledged } from '../forms/accept.ts';
 import { useFallbacks } from '../forms/fallback.ts';
 import { adoptForms } from '../forms/find.ts';
 import { dropUnconfirmed, optInConfirmation } from '../forms/opt-in.ts';
@@ -65,7 +65,6 @@ import { releaseFreePages } from '../store/free-pages.ts';
 import { foldMessageCounts } from '../store/usage.ts';
 import { createAlerts } from './alerts.ts';
 import { joinCluster } from './cluster.ts';
-import { createDatabaseMetrics } from './database-metrics.ts';
 import { joinMembers, type Members } from './members.ts';
 import { createProcessPool, type ProcessPool } from './process-pool.ts';
 import { LEASE } from '../queue/claimer.ts';
@@ -81,7 +80,7 @@ import type { Store, Topic } from '../store/store.ts';
 import { checkTemplates } from '../templates/engine.ts';
 import { version } from '../lib/version.ts';
 import { createWebhooks } from '../events/webhooks.ts';
-import { createMetrics, type Figure } from '../http/metrics.ts';
+import { createDatabaseMetrics, createMetrics, type Figure } from '../http/metrics.ts';
 import { createOverview } from '../http/overview.ts';
 import { createProblems, createStatus } from '../http/status.ts';
 import { keepCertificate, readCertificate, type CertificateKeeper } from '../lib/certificate.ts';
@@ -227,7 +226,7 @@ async function start(
     roles: roles.filter((role) => role !== 'delivery'),
   });
   ending.push(() => members.close());
-  const limits = await createLimits({ ...core, share: (count) => members.share(count, 'http') });
+  const limits = await createLimits({ ...core, share: members.share('http') });
   ending.push(() => limits.close());
   const consent = createConsent({ ...core, limits, letter });
   const requests = new AccountRequests({ ...core, limits });
@@ -412,7 +411,7 @@ async function start(
     challenges,
     spamFilter: spam.filter,
     learning: spam.learning,
-    accept: (submission: Admitted) => acceptSubmission(submission, { ...core, limits, consent, clientKey }),
+    accept: createAccept({ ...core, wake: peers.mailQueued, limits, consent, clientKey }),
     unsubscribeKey,
     ownerKey,
     senderOf: createSenderOf(store),
@@ -430,7 +429,7 @@ async function start(
     streams.close();
     await Promise.all(listeners.map((listener) => listener.close(GRACE_MS)));
   });
-  const smtp = await openSmtp({ ...shared, server, counters, share: (count) => members.share(count, 'smtp') });
+  const smtp = await openSmtp({ ...shared, server, counters, share: members.share('smtp') });
   listeners.push(smtp);
   // Last: /readyz must not answer before mail is accepted, too.
   listeners.push(http);

@@ -3,13 +3,12 @@ import { once } from 'node:events';
 import { MessageChannel, Worker as Thread } from 'node:worker_threads';
 import { AggregatorRegistry } from 'prom-client';
 import type { ServerConfig } from '../config/schema.ts';
-import type { Reading } from '../http/metrics.ts';
+import { createDeliveryMetrics, type Reading } from '../http/metrics.ts';
 import { TurnBatch } from '../lib/batch.ts';
 import type { Clock } from '../lib/clock.ts';
 import { errorFields } from '../lib/errors.ts';
 import type { Log } from '../lib/log.ts';
 import { isAnyDeliveryOpen } from '../store/figures.ts';
-import { createDeliveryMetrics } from './delivery-metrics.ts';
 import type { Delivery, DeliveryParts, FromDelivery, Listening, ToDelivery } from './delivery.ts';
 
 /** A thread that has been silent for so long is stuck, ms. */

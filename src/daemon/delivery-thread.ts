@@ -1,7 +1,7 @@
 /** The delivery thread: the delivering half of the daemon on a store connection of its own. */
 import { workerData, type MessagePort } from 'node:worker_threads';
 import type { ServerConfig } from '../config/schema.ts';
-import { createDatabaseMetrics } from './database-metrics.ts';
+import { createDatabaseMetrics, createDeliveryMetrics } from '../http/metrics.ts';
 import {
   startDelivery,
   BEAT_MS,
@@ -10,7 +10,6 @@ import {
   type Listening,
   type ToDelivery,
 } from './delivery.ts';
-import { createDeliveryMetrics } from './delivery-metrics.ts';
 import { createDnssec } from '../dns/dnssec.ts';
 import { createResolver } from '../dns/resolver.ts';
 import { systemClock } from '../lib/clock.ts';

@@ -47,7 +47,7 @@ import { obtainSecret } from '../store/secrets.ts';
 import type { Store } from '../store/store.ts';
 import type { MessageKind } from '../store/tables.ts';
 import { createTransactionalSource } from '../transactional/source.ts';
-import type { Reading } from '../http/metrics.ts';
+import type { DeliveryMetrics, Reading } from '../http/metrics.ts';
 import { findProject } from '../store/projects.ts';
 import { findTenant } from '../store/tenants.ts';
 
@@ -121,8 +121,11 @@ export async function startDelivery(parts: DeliveryParts): Promise<Delivery> {
       await store.write([endLeases({ owner: id })]);
       await takeBackLeases(store, now, now);
       await store.write([removeMember({ id })]);
+  const share = members.share('delivery');
+
       worker.wake();
     },
+    if (share === undefined) return server;
   });
   /** What all daemons together may do at a receiver, divided among them. */
   function shared(): ServerConfig {
@@ -131,8 +134,8 @@ export async function startDelivery(parts: DeliveryParts): Promise<Delivery> {
       ...server,
       delivery: {
         ...server.delivery,
-        concurrency: members.share(concurrency, 'delivery'),
-        per_destination: members.share(per_destination, 'delivery'),
+        concurrency: share(concurrency),
+        per_destination: share(per_destination),
       },
     };
   }

@@ -26,8 +26,8 @@ export interface MembersOptions {
 export interface Members {
   /** How many living members have the role; at least one. */
   count(role: string): number;
-  /** A limit on all members with the role together, divided among them: this one's part, at least 1. */
-  share(limit: number, role: string): number;
+  /** What divides a limit on all members with the role among them: this one's part, at least 1. Undefined where there is one member. */
+  share(role: string): ((limit: number) => number) | undefined;
   /** Whether no other member takes this one for dead within the next seconds. */
   isSafe(): boolean;
   close(): Promise<void>;
@@ -45,7 +45,7 @@ const MAX_GAP_MS = 6000;
 export function joinMembers(options: MembersOptions): Members {
   const { store, clock, log, id, machine, roles, onDead } = options;
   if (store.dialect === 'sqlite') {
-    return { count: () => 1, share: (limit) => limit, isSafe: () => true, close: () => Promise.resolve() };
+    return { count: () => 1, share: () => undefined, isSafe: () => true, close: () => Promise.resolve() };
   }
   const stop = new AbortController();
   const watch = new MemberWatch();
@@ -85,7 +85,7 @@ export function joinMembers(options: MembersOptions): Members {
 
   return {
     count,
-    share: (limit, role) => Math.max(1, Math.floor(limit / count(role))),
+    share: (role) => (limit) => Math.max(1, Math.floor(limit / count(role))),
     isSafe: () => clock.monotonic() - countedAt < SAFE_MS,
     async close() {
       stop.abort();

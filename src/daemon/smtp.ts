@@ -35,8 +35,8 @@ export interface SmtpParts extends Omit<SubmissionParts, 'submissions'> {
   readonly domains: Pick<Domains, 'status'>;
   readonly consent: Pick<Consent, 'ask'>;
   readonly limits: Pick<Limits, 'take'>;
-  /** This daemon's part of what all daemons together allow. */
-  readonly share: (count: number) => number;
+  /** This daemon's part of what all daemons together allow; undefined where there is no other. */
+  readonly share: ((count: number) => number) | undefined;
   readonly revisionOf: RevisionOf;
   /** STARTTLS is not offered without one. */
   readonly certificate: CertificateKeeper | undefined;
@@ -58,6 +58,15 @@ export interface Smtp {
 /** RFC 8314 §3.3 */
 const IMPLICIT_TLS = 465;
 
+/** The configuration, with this daemon's part of the connections of a client. */
+function divided(config: () => ServerConfig, share: (count: number) => number): () => ServerConfig {
+  return () => {
+    const all = config();
+    const { smtp } = all.limits;
+    return { ...all, limits: { ...all.limits, smtp: { ...smtp, per_address: share(smtp.per_address) } } };
+  };
+}
+
 /** Listens, where this daemon has the role. Throws UserError where it cannot. */
 export async function openSmtp(parts: SmtpParts): Promise<Smtp> {
   const { server, config, store, clock, log, certificate, bind, counters, share } = parts;
@@ -69,17 +78,13 @@ export async function openSmtp(parts: SmtpParts): Promise<Smtp> {
   const loopbackSecret = randomBytes(24).toString('base64url');
   const listeners: SmtpListener[] = [];
 
-  function ofThisDaemon(): ServerConfig {
-    const all = config();
-    const { smtp: most } = all.limits;
-    return { ...all, limits: { ...all.limits, smtp: { ...most, per_address: share(most.per_address) } } };
-  }
+  const ownConfig = share === undefined ? config : divided(config, share);
 
   function listen(
     own: Pick<ListenerOptions, 'policy' | 'login' | 'loopbackSecret' | 'secure'>,
     places: readonly ListenAddress[],
   ): Promise<ListenAddress[]> {
-    const listener = new SmtpListener({ clock, log, certificate, bind, counters, config: ofThisDaemon, ...own });
+    const listener = new SmtpListener({ clock, log, certificate, bind, counters, config: ownConfig, ...own });
     listeners.push(listener);
     return listener.listen(places);
   }

@@ -5,7 +5,7 @@ import { isoTime } from '../lib/clock.ts';
 import { isRelayed } from '../queue/relay.ts';
 import { KINDS } from '../queue/worker.ts';
 import { findRoute, routeRule, tlsPolicy, type Route, type NextHop } from '../smtp-client/route.ts';
-import { recentAttemptsAt, recentAttemptsTo, type RecentAttempt } from '../store/deliveries.ts';
+import { recentAttemptsAt, recentAttemptsTo, type RecentAttempt } from '../store/messages.ts';
 import { recipientStatuses } from '../store/consents.ts';
 import { findDestination, relayPause } from '../store/destinations.ts';
 import { suppressionsOf } from '../store/suppressions.ts';

@@ -3,9 +3,16 @@
  * way. Only what is kept is told; events and attempts are forgotten after their time.
  */
 import { z } from 'zod';
-import { attemptsOfMessage, deliveriesOfMessages, findDelivery, HELD, SUSPENDED } from '../store/deliveries.ts';
 import { findInbound } from '../store/inbound.ts';
-import { findMessage, findMessages } from '../store/messages.ts';
+import {
+  attemptsOfMessage,
+  deliveriesOfMessages,
+  findDelivery,
+  findMessage,
+  findMessages,
+  HELD,
+  SUSPENDED,
+} from '../store/messages.ts';
 import type { Store } from '../store/store.ts';
 import { findSubmission } from '../store/submissions.ts';
 import type { EventRow, MessageRow, SubmissionRow, AttemptRow, DeliveryRow, InboundRow } from '../store/tables.ts';

@@ -25,9 +25,17 @@ import type { Upload } from './files.ts';
 import type { SpamVerdict } from './spam/filter.ts';
 import { countOverflow, overflow } from './overflow.ts';
 import type { SubmissionRow } from '../store/tables.ts';
-import { enqueueFormMail, enqueueNotification } from './messages.ts';
+import {
+  acknowledgmentTo,
+  addresseeOf,
+  enqueueFormMail,
+  enqueueNotification,
+  OFF,
+  visitorOf,
+  withheld,
+  type Addressee,
+} from './messages.ts';
 import { startOptIn } from './opt-in.ts';
-import { acknowledgmentTo, addresseeOf, OFF, visitorOf, withheld, type Addressee } from './visitor-mail.ts';
 
 export interface Admitted {
   readonly form: Form;
@@ -70,11 +78,16 @@ export interface AcceptOptions {
 const DAY = 86_400_000;
 const MAX_HEADER_LENGTH = 1000;
 
+/** Accepts submissions; see `acceptSubmission`. */
+export function createAccept(options: AcceptOptions): (given: Admitted) => Promise<Accepted> {
+  return (given) => acceptSubmission(given, options);
+}
+
 /**
  * Commits the submission. Rejects with UnmetError only where the claim of an idempotency key in `also` was taken over, and
  * with StoreError where the database cannot write.
  */
-export async function acceptSubmission(given: Admitted, options: AcceptOptions): Promise<Accepted> {
+async function acceptSubmission(given: Admitted, options: AcceptOptions): Promise<Accepted> {
   const { store, clock, config, consent, wake, limits, clientKey } = options;
   const { form } = given;
   const now = clock.now();

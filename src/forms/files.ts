@@ -90,7 +90,7 @@ export function createFileStore({
   return {
     begin: (head) => openWriter(head, store, clock),
     async scan(uploads) {
-      if (scanner === undefined || uploads.length === 0) return { files: uploads, infected: [] };
+      if (scanner === undefined) return { files: uploads, infected: [] };
       const contents = uploads.map((upload) => ({ ...upload, content: contentOf(store, upload) }));
       const results = await scanner(contents);
       return {

@@ -21,9 +21,8 @@ import { writeIfMet, type Store } from '../store/store.ts';
 import { acceptLater, countSubmission, findSubmission, removeOldSubmissions, sizesOf } from '../store/submissions.ts';
 import type { SubmissionRow, TokenRow } from '../store/tables.ts';
 import { readControl, readFields } from './fields.ts';
-import { enqueueFormMail, enqueueNotification, type FormMessage } from './messages.ts';
+import { acknowledgmentTo, enqueueFormMail, enqueueNotification, visitorOf, type FormMessage } from './messages.ts';
 import { formOfSubmission } from './release.ts';
-import { acknowledgmentTo, visitorOf } from './visitor-mail.ts';
 
 export interface OptInParts {
   readonly store: Store;

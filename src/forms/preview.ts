@@ -16,7 +16,7 @@ import type { Renderer } from '../templates/render.ts';
 import type { TemplateFault } from '../templates/template.ts';
 import { readControl, readFields, type Field } from './fields.ts';
 import { acknowledgment, confirmation, notification, type FormMail } from './form-mail.ts';
-import { acknowledgmentTo, visitorOf } from './visitor-mail.ts';
+import { acknowledgmentTo, visitorOf } from './messages.ts';
 
 export interface PreviewRequest {
   readonly form: Form;

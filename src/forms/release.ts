@@ -6,7 +6,7 @@ import type { Consent } from '../accounts/consent.ts';
 import type { RevisionOf } from '../accounts/projects.ts';
 import { collectionOf, formsOfDomain, type Form, type Project, type Snapshot } from '../config/snapshot.ts';
 import type { Clock } from '../lib/clock.ts';
-import { endWaiting } from '../store/deliveries.ts';
+import { endWaiting } from '../store/messages.ts';
 import { recomputeDueAmong } from '../store/destinations.ts';
 import { recordEvent } from '../store/events.ts';
 import { deleteOptIn } from '../store/form-options.ts';

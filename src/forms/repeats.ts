@@ -12,8 +12,7 @@ import { findKey, noteAnswer } from '../store/idempotency.ts';
 import type { Statement } from '../store/statement.ts';
 import type { Store } from '../store/store.ts';
 import type { Accepted } from './accept.ts';
-import { isProof } from './control-fields.ts';
-import { hashOfBody, type SubmittedBody } from './fields.ts';
+import { hashOfBody, isProof, type SubmittedBody } from './fields.ts';
 
 const KEPT_MS = 600_000;
 

@@ -6,7 +6,7 @@ import type { IncomingHttpHeaders } from 'node:http';
 import { z } from 'zod';
 import type { Page } from './pages/layout.ts';
 import { errorEntry, type ErrorCode } from '../contract/errors.ts';
-import type { FieldError } from '../forms/check.ts';
+import type { FieldError } from '../forms/fields.ts';
 import { isMessageName, type Localized, localized, type Translation, translationOf } from '../languages/languages.ts';
 import type { Html } from '../lib/html.ts';
 import { BusyError } from '../lib/errors.ts';

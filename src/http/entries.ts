@@ -6,7 +6,7 @@
 import { isUtf8 } from 'node:buffer';
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import { TextDecoder } from 'node:util';
-import { type FieldError, shortened } from '../forms/check.ts';
+import { type FieldError, shortened } from '../forms/fields.ts';
 import { message } from '../languages/languages.ts';
 import { refuse, type Refusal } from './answer.ts';
 

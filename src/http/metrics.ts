@@ -8,16 +8,17 @@ import { monitorEventLoopDelay, performance } from 'node:perf_hooks';
 import { AggregatorRegistry, Counter, Gauge, Histogram, Registry } from 'prom-client';
 import type { Clock } from '../lib/clock.ts';
 import { errorFields } from '../lib/errors.ts';
-import { listenOn, parseListenAddress, type ListenAddress } from '../lib/sockets.ts';
 import type { Log } from '../lib/log.ts';
+import { listenOn, parseListenAddress, type ListenAddress } from '../lib/sockets.ts';
+import type { Counted } from '../queue/results.ts';
 import { readFigures } from '../store/figures.ts';
-import type { Store } from '../store/store.ts';
+import { observeStore, type Store } from '../store/store.ts';
 import type { Answer } from './answer.ts';
 
 /** All metrics of a registry, as plain data that another thread can send. */
 export type Reading = Awaited<ReturnType<Registry['getMetricsAsJSON']>>;
 
-export interface MetricsParts {
+interface MetricsParts {
   readonly store: Store;
   readonly clock: Clock;
   readonly log: Log;
@@ -214,4 +215,101 @@ async function processFigures(): Promise<Figure[]> {
       ? []
       : [{ name: 'process_max_fds', help: 'Limit of open file descriptors.', value: Number(most) }]),
   ];
+}
+
+// What a thread counts of its use of the database, for Prometheus. The figures of both threads are added.
+
+/** Seconds: from a commit that shares its sync with others to the end of all patience. */
+const BUCKETS = [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10];
+
+interface DatabaseMetrics {
+  /** The same store, whose use is counted. */
+  readonly store: Store;
+  /** As of now. */
+  read(): Promise<Reading>;
+}
+
+export function createDatabaseMetrics(opened: Store, clock: Clock): DatabaseMetrics {
+  const registry = new Registry();
+  const registers = [registry];
+  const errors = new Counter({
+    name: 'postern_database_errors_total',
+    help: 'Failed reads and writes of the database.',
+    registers,
+  });
+  const durations = new Histogram({
+    name: 'postern_database_duration_seconds',
+    help: 'Duration of reads and writes of the database, with the wait for a connection.',
+    labelNames: ['operation'],
+    buckets: BUCKETS,
+    registers,
+  });
+  const { connections } = opened;
+  if (connections !== undefined) {
+    new Gauge({
+      name: 'postern_database_connections',
+      help: 'Connections to PostgreSQL that are used or idle, and work that waits for one.',
+      labelNames: ['state'],
+      registers,
+      collect() {
+        const { used, idle, waiting } = connections();
+        this.set({ state: 'used' }, used);
+        this.set({ state: 'idle' }, idle);
+        this.set({ state: 'waiting' }, waiting);
+      },
+    });
+  }
+  return {
+    store: observeStore(opened, clock, {
+      failed: () => errors.inc(),
+      done: (operation, ms) => durations.observe({ operation }, ms / 1000),
+    }),
+    read: () => registry.getMetricsAsJSON(),
+  };
+}
+
+// What delivery counts for Prometheus, in its own thread; `GET /metrics` adds it to the figures of the main thread.
+
+export interface DeliveryMetrics {
+  /** As of now. */
+  read(): Promise<Reading>;
+  counted(counted: Counted): void;
+  /** A transaction with another mail server has ended after so many ms. */
+  transaction(ms: number): void;
+}
+
+/** Seconds: from a server next door to the last retry. */
+const DELIVERY_BUCKETS = [0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 300, 900, 3600, 14_400, 86_400];
+const TRANSACTION_BUCKETS = [0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 300];
+
+export function createDeliveryMetrics(): DeliveryMetrics {
+  const registry = new Registry();
+  const registers = [registry];
+  const deliveries = new Counter({
+    name: 'postern_deliveries_total',
+    help: 'Ends of delivery attempts, by outcome and receiver.',
+    labelNames: ['outcome', 'receiver'],
+    registers,
+  });
+  const durations = new Histogram({
+    name: 'postern_delivery_duration_seconds',
+    help: 'Time from acceptance to delivery, by receiver.',
+    labelNames: ['receiver'],
+    buckets: DELIVERY_BUCKETS,
+    registers,
+  });
+  const transactions = new Histogram({
+    name: 'postern_smtp_transaction_duration_seconds',
+    help: 'Duration of outbound SMTP transactions.',
+    buckets: TRANSACTION_BUCKETS,
+    registers,
+  });
+  return {
+    read: () => registry.getMetricsAsJSON(),
+    counted({ outcome, receiver, age }) {
+      deliveries.inc({ outcome, receiver });
+      if (outcome === 'delivered') durations.observe({ receiver }, age / 1000);
+    },
+    transaction: (ms) => transactions.observe(ms / 1000),
+  };
 }

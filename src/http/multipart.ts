@@ -6,7 +6,7 @@
 import type { IncomingMessage } from 'node:http';
 import type { TextDecoder } from 'node:util';
 import type { ServerConfig } from '../config/schema.ts';
-import { fileTooLarge } from '../forms/check.ts';
+import { fileTooLarge } from '../forms/fields.ts';
 import type { Upload, FileStore, FileWriter } from '../forms/files.ts';
 import { message } from '../languages/languages.ts';
 import { codeOf } from '../lib/errors.ts';

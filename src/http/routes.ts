@@ -22,8 +22,16 @@ import { probeStore } from '../store/tenants.ts';
 import type { Route, Services } from './api/route.ts';
 import { createServe, type ServeParts } from './api/serve.ts';
 import { apiRoutes } from './api/table.ts';
-import { type Context, type Exchange, refuseOver, type State, translationFor } from './context.ts';
-import { originOf, preflights, validOrigin } from './cors.ts';
+import {
+  originOf,
+  preflights,
+  refuseOver,
+  translationFor,
+  validOrigin,
+  type Context,
+  type Exchange,
+  type State,
+} from './context.ts';
 import { createOwnerPages, type OwnerPageParts } from './owner-pages.ts';
 import { createConsole } from './console.ts';
 import { createConfirm, createUnsubscribe, type LinkParts } from './links.ts';

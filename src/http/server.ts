@@ -5,53 +5,62 @@
  */
 import {
   createServer,
+  STATUS_CODES,
   type IncomingMessage,
   type RequestListener,
   type Server,
   type ServerOptions,
   type ServerResponse,
-  STATUS_CODES,
 } from 'node:http';
 import { createServer as createSecureServer } from 'node:https';
-import { Server as NetServer, Socket } from 'node:net';
-import { type Duplex, Readable } from 'node:stream';
+import { isIP, Server as NetServer, Socket } from 'node:net';
+import { Readable, type Duplex } from 'node:stream';
 import Koa from 'koa';
-import type { Domains } from '../domains/domains.ts';
 import { clientBucket, type Limits, type Verdict } from '../accounts/rate-limits.ts';
 import { httpPlaces, tlsModeOf } from '../config/schema-server.ts';
 import { addressInRanges } from '../dns/networks.ts';
+import type { Domains } from '../domains/domains.ts';
 import type { Challenges } from '../forms/challenges.ts';
 import { MIN_TLS, secureOptions, type CertificateKeeper } from '../lib/certificate.ts';
-import { errorFields, codeOf } from '../lib/errors.ts';
+import type { Clock } from '../lib/clock.ts';
+import { codeOf, errorFields } from '../lib/errors.ts';
 import { newId } from '../lib/ids.ts';
-import { listenOn, listenOnSocket, parseListenAddress, type Bind, type ListenAddress } from '../lib/sockets.ts';
-import { type Answer, refusedA, refuse, type Refusal } from './answer.ts';
 import {
-  LOCAL,
+  interceptConnections,
+  listenOn,
+  listenOnSocket,
+  parseListenAddress,
+  readBeginning,
+  type Beginning,
+  type Bind,
+  type ListenAddress,
+} from '../lib/sockets.ts';
+import { refuse, refusedA, type Answer, type Refusal } from './answer.ts';
+import {
   clientAddress,
-  plainAddress,
+  faultRefusal,
+  isSecure,
+  LOCAL,
   loggedPath,
+  pageByTls,
+  plainAddress,
+  preflights,
   splitTarget,
   type Context,
   type Exchange,
   type State,
-  faultRefusal,
-  pageByTls,
-  isSecure,
 } from './context.ts';
 import { ClientGone } from './entries.ts';
-import type { ForwardedWatch } from './forwarded.ts';
-import { preflights } from './cors.ts';
-import { createFormHandler, type SubmitParts } from './forms/submit.ts';
 import {
+  findFormRequest,
   parseFormPath,
   readableFor,
-  findFormRequest,
   type FormRequest,
   type FormRequestParts,
 } from './forms/request.ts';
+import { createFormHandler, type SubmitParts } from './forms/submit.ts';
+import type { ForwardedWatch } from './forwarded.ts';
 import type { Metrics } from './metrics.ts';
-import { createProxiedClients, type ProxiedClients } from './proxy-protocol.ts';
 import { mountRoutes, refused, type TableParts } from './routes.ts';
 import { answerTlsChallenges } from './tls-challenge.ts';
 
@@ -69,7 +78,7 @@ export interface HttpServerOptions extends SubmitParts, TableParts {
 }
 
 /** In milliseconds, from the first byte on. */
-export interface Deadlines {
+interface Deadlines {
   /** The headers of a request. */
   readonly headers: number;
   /** A whole request. */
@@ -86,7 +95,7 @@ export interface HttpAddresses {
   readonly socket: string;
 }
 
-export interface HttpServer {
+interface HttpServer {
   /** Listens where the configuration says. Throws UserError where it cannot; then nothing is left listening. */
   listen(): Promise<HttpAddresses>;
   /** Takes nothing new, finishes what is in progress for at most `graceMs`, and hangs up. */
@@ -461,4 +470,62 @@ function respond(ctx: Context, closing: boolean): void {
   ctx.respond = false;
   if (!WITHOUT_BODY.has(status)) all['Content-Length'] = String(Buffer.byteLength(body));
   ctx.res.writeHead(status, all).end(body);
+}
+
+// The client's address of connections that a proxy passes on as they are, TLS included (PROXY protocol, version 1). From the
+// peers of `server.http.proxy_protocol` a connection has to begin with the header; from all others none is read, so that
+// no other client can choose an address.
+
+interface ProxyProtocolParts {
+  readonly clock: Clock;
+  /** Whether a peer with this address sends the header. */
+  readonly isProxy: (address: string) => boolean;
+  /** A proxy may take so long for it, ms. */
+  readonly headerMs: number;
+}
+
+/** A connection, of whatever kind: TLS has a socket of its own, which shows the same peer. */
+type Peer = Pick<Socket, 'remoteAddress' | 'remotePort' | 'localPort'>;
+
+interface ProxiedClients {
+  /** Has the server read the header. To be called before it listens, and after whatever else intercepts its connections. */
+  attach(server: Server): void;
+  /** The address of the client that the proxy named, else that of the peer; empty where the connection is gone. */
+  addressOf(socket: Peer): string;
+}
+
+/** "PROXY TCP6" with two addresses and ports, and the end of the line. */
+const MAX_HEADER_BYTES = 107;
+const LINE_FEED = 0x0a;
+/** `UNKNOWN` is what a proxy sends of itself, to see whether we are there. */
+const HEADER = /^PROXY (?:UNKNOWN(?: [ -~]*)?|TCP[46] (\S+) \S+ \d{1,5} \d{1,5})\r$/;
+
+function createProxiedClients({ clock, isProxy, headerMs }: ProxyProtocolParts): ProxiedClients {
+  const clients = new Map<string, string>();
+
+  function attach(server: Server): void {
+    interceptConnections(server, (socket, passOn) => {
+      if (!isProxy(socket.remoteAddress ?? '')) return passOn();
+      readBeginning(socket, { clock, timeoutMs: headerMs, read: (data) => readHeader(socket, data), passOn });
+    });
+  }
+
+  function readHeader(socket: Socket, data: Buffer): Beginning {
+    const end = data.subarray(0, MAX_HEADER_BYTES).indexOf(LINE_FEED);
+    if (end < 0) return data.length < MAX_HEADER_BYTES ? 'incomplete' : 'invalid';
+    const match = HEADER.exec(data.toString('latin1', 0, end));
+    const [, client] = match ?? [];
+    if (match === null || (client !== undefined && isIP(client) === 0)) return 'invalid';
+    const key = keyOf(socket);
+    if (client !== undefined) clients.set(key, client);
+    socket.once('close', () => clients.delete(key));
+    return { rest: data.subarray(end + 1) };
+  }
+
+  return { attach, addressOf: (socket) => clients.get(keyOf(socket)) ?? socket.remoteAddress ?? '' };
+}
+
+/** What tells a connection of a peer from its others. */
+function keyOf({ remoteAddress, remotePort, localPort }: Peer): string {
+  return `${remoteAddress} ${remotePort} ${localPort}`;
 }

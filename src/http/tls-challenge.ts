@@ -5,13 +5,13 @@
  */
 import { createHash } from 'node:crypto';
 import type { Server } from 'node:https';
-import type { Socket } from 'node:net';
 import { createSecureContext, createServer, type SecureContext } from 'node:tls';
 import { callbackify } from 'node:util';
 import { MIN_TLS } from '../lib/certificate.ts';
 import type { Clock } from '../lib/clock.ts';
 import { errorFields } from '../lib/errors.ts';
 import type { Log } from '../lib/log.ts';
+import { interceptConnections, readBeginning } from '../lib/sockets.ts';
 import { challengeCertificate } from '../lib/x509.ts';
 import { findNamedChallenge } from '../store/certificates.ts';
 import type { Store } from '../store/store.ts';
@@ -34,13 +34,19 @@ const MAX_RECORD_BYTES = 16 * 1024;
 
 /** Has the server answer challenges. To be called before it listens. */
 export function answerTlsChallenges(server: Server, parts: TlsChallengeParts): void {
-  const visitors = server.listeners('connection');
+  const { clock, helloMs } = parts;
   const challenges = createChallengeServer(parts);
-  server.removeAllListeners('connection');
-  server.on('connection', (socket: Socket) => {
-    readHello(socket, parts, (hello) => {
-      if (hello.includes(OFFER)) challenges.emit('connection', socket);
-      else for (const listener of visitors) Reflect.apply(listener, server, [socket]);
+  interceptConnections(server, (socket, passOn) => {
+    let isChallenge = false;
+    readBeginning(socket, {
+      clock,
+      timeoutMs: helloMs,
+      read(hello) {
+        if (!isWhole(hello)) return 'incomplete';
+        isChallenge = hello.includes(OFFER);
+        return { rest: hello };
+      },
+      passOn: () => (isChallenge ? void challenges.emit('connection', socket) : passOn()),
     });
   });
 }
@@ -74,37 +80,7 @@ function createChallengeServer({ store, clock, log, helloMs }: TlsChallengeParts
   return server;
 }
 
-/** Calls `take` once the first record has arrived, or what is none; the socket can then be read from its beginning. */
-function readHello(
-  socket: Socket,
-  { clock, helloMs }: Pick<TlsChallengeParts, 'clock' | 'helloMs'>,
-  take: (hello: Buffer) => void,
-): void {
-  let hello: Buffer = Buffer.alloc(0);
-  const over = new AbortController();
-  socket.on('data', onData).on('error', giveUp).on('end', giveUp).on('close', stop);
-  void clock.sleep(helloMs, over.signal).then(() => over.signal.aborted || giveUp());
-
-  function onData(chunk: Buffer): void {
-    hello = hello.length === 0 ? chunk : Buffer.concat([hello, chunk]);
-    if (!isWhole(hello)) return;
-    stop();
-    socket.pause();
-    socket.unshift(hello);
-    take(hello);
-  }
-
-  function giveUp(): void {
-    stop();
-    socket.destroy();
-  }
-
-  function stop(): void {
-    over.abort();
-    socket.off('data', onData).off('error', giveUp).off('end', giveUp).off('close', stop);
-  }
-}
-
+/** Whether the first record has arrived, or what is none. */
 function isWhole(data: Buffer): boolean {
   if (data[0] !== HANDSHAKE) return data.length > 0;
   if (data.length < HEADER_BYTES) return false;

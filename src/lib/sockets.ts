@@ -1,8 +1,9 @@
-/** Sockets to listen on: TCP addresses, and the Unix socket through which the operator comes in. */
+/** Sockets to listen on: TCP addresses, and the Unix socket through which the operator comes in; and connections that are read before their server reads them. */
 import { chmod, lstat, mkdir, unlink } from 'node:fs/promises';
 import { once } from 'node:events';
 import { Socket, connect, type AddressInfo, type Server } from 'node:net';
 import { dirname } from 'node:path';
+import type { Clock } from './clock.ts';
 import { PassingError, UserError, codeOf, messageOf } from './errors.ts';
 
 /** Connections that wait until they are accepted. */
@@ -135,4 +136,59 @@ export function activatedSockets(env: NodeJS.ProcessEnv, pid: number): Activated
 function boundTo(socket: Socket): string | undefined {
   const bound = socket.address();
   return 'address' in bound ? addressText({ host: bound.address, port: bound.port }) : undefined;
+}
+
+/** Has `first` see each connection before the server does, which gets it by `passOn`. To be called before the server listens. */
+export function interceptConnections(server: Server, first: (socket: Socket, passOn: () => void) => void): void {
+  const listeners = server.listeners('connection');
+  server.removeAllListeners('connection');
+  server.on('connection', (socket: Socket) => {
+    first(socket, () => {
+      for (const listener of listeners) Reflect.apply(listener, server, [socket]);
+    });
+  });
+}
+
+/** What has come of a connection: not enough, nothing that is accepted, or all that was to be read; `rest` is for the next reader. */
+export type Beginning = 'incomplete' | 'invalid' | { readonly rest: Buffer };
+
+export interface BeginningReader {
+  readonly clock: Clock;
+  /** How long the beginning may take, ms. */
+  readonly timeoutMs: number;
+  /** Gets all that has come so far. */
+  readonly read: (data: Buffer) => Beginning;
+  /** Called once, with the connection at the beginning of `rest`. */
+  readonly passOn: () => void;
+}
+
+/** Reads the beginning of a connection; closes one that is invalid, that ends, or that takes too long. */
+export function readBeginning(socket: Socket, { clock, timeoutMs, read, passOn }: BeginningReader): void {
+  let data: Buffer = Buffer.alloc(0);
+  const over = new AbortController();
+  socket.on('data', onData).on('error', giveUp).on('end', giveUp).on('close', stop);
+  void clock.sleep(timeoutMs, over.signal).then(() => over.signal.aborted || giveUp());
+
+  function onData(chunk: Buffer): void {
+    data = data.length === 0 ? chunk : Buffer.concat([data, chunk]);
+    const beginning = read(data);
+    if (beginning === 'incomplete') return;
+    if (beginning === 'invalid') return giveUp();
+    stop();
+    socket.pause();
+    if (beginning.rest.length > 0) socket.unshift(beginning.rest);
+    passOn();
+    // TLS takes what is left by itself.
+    if (socket.listenerCount('data') > 0) socket.resume();
+  }
+
+  function giveUp(): void {
+    stop();
+    socket.destroy();
+  }
+
+  function stop(): void {
+    over.abort();
+    socket.off('data', onData).off('error', giveUp).off('end', giveUp).off('close', stop);
+  }
 }

@@ -4,10 +4,9 @@
  */
 import { parseAddress } from '../lib/addresses.ts';
 import { environmentOf, newId } from '../lib/ids.ts';
-import { insertDelivery } from '../store/deliveries.ts';
 import { noteDue } from '../store/destinations.ts';
 import { recordEvent } from '../store/events.ts';
-import { insertMessage } from '../store/messages.ts';
+import { insertDelivery, insertMessage } from '../store/messages.ts';
 import type { Statement } from '../store/statement.ts';
 import type { MessageKind } from '../store/tables.ts';
 import { SANDBOX } from './sandbox.ts';

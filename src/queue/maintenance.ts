@@ -1,8 +1,7 @@
 /** What the queue does by the clock: keeping its leases, taking back those that nobody keeps, and giving up what is too old. */
 import { leasedTo, renewLeases, takeBackLeases } from '../store/leases.ts';
-import { giveBack, walkWaiting } from '../store/deliveries.ts';
 import { noteDue, repairDue } from '../store/destinations.ts';
-import { findMessage } from '../store/messages.ts';
+import { findMessage, giveBack, walkWaiting } from '../store/messages.ts';
 import { LEASE } from './claimer.ts';
 import { writeExpired, type WritingOptions } from './results.ts';
 

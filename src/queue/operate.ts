@@ -4,6 +4,7 @@
  * then is left to its try.
  */
 import { setImmediate } from 'node:timers/promises';
+import { clearFailures, heldDestinations, recomputeDueAmong, RELAY, setHeld } from '../store/destinations.ts';
 import {
   attemptsOfMessage,
   cancelAmong,
@@ -11,6 +12,7 @@ import {
   deliveriesOfMessage,
   endWaiting,
   findDelivery,
+  findMessage,
   HELD,
   holdAmong,
   makeDue,
@@ -22,9 +24,7 @@ import {
   SUSPENDED,
   type DeliveryFilter,
   type DeliveryPageFilter,
-} from '../store/deliveries.ts';
-import { clearFailures, heldDestinations, recomputeDueAmong, RELAY, setHeld } from '../store/destinations.ts';
-import { findMessage } from '../store/messages.ts';
+} from '../store/messages.ts';
 import type { Statement } from '../store/statement.ts';
 import type { Store } from '../store/store.ts';
 import type { AttemptRow, DeliveryRow, MessageRow } from '../store/tables.ts';

@@ -17,7 +17,7 @@ import {
   settleDelivery,
   SUSPENDED,
   waitForPlan,
-} from '../store/deliveries.ts';
+} from '../store/messages.ts';
 import { noteAnswered, noteDue, pauseDestination, pauseRelay, recomputeDue, RELAY } from '../store/destinations.ts';
 import { recordEvent, type EventType } from '../store/events.ts';
 import type { ClaimedRow } from '../store/leases.ts';

@@ -19,7 +19,7 @@ import { arcSeal } from '../mail/arc.ts';
 import { hashBody, keysFor, parseFields, signFields, type SigningContext } from '../mail/dkim.ts';
 import { forwardHeaders, rewriteFrom, withoutForgedResults } from '../mail/forward.ts';
 import { completeHeader } from '../mail/submitted.ts';
-import { deliveriesOfMessage } from '../store/deliveries.ts';
+import { deliveriesOfMessage } from '../store/messages.ts';
 import type { Store } from '../store/store.ts';
 
 export interface SourceParts {

@@ -6,7 +6,7 @@ import { sql } from 'kysely';
 import { testPartitionOf } from '../lib/ids.ts';
 import { finder, insertInto, lister, query, reader, type Statement } from './statement.ts';
 import type { Store } from './store.ts';
-import { unsettled } from './deliveries.ts';
+import { unsettled } from './messages.ts';
 import type { AccountDeletionRow } from './tables.ts';
 
 const insert = insertInto('account_deletions', sql`on conflict (tenant) do nothing`);

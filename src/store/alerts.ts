@@ -1,6 +1,6 @@
 /** Alerts to the operator: each cause has a name, and is mailed about once in a while, however many daemons notice it. */
 import { sql } from 'kysely';
-import { HELD, waiting } from './deliveries.ts';
+import { HELD, waiting } from './messages.ts';
 import { query, reader } from './statement.ts';
 import type { Store } from './store.ts';
 

@@ -4,7 +4,7 @@
  */
 import { sql, type RawBuilder } from 'kysely';
 import { firstId } from '../lib/ids.ts';
-import { HELD, waiting } from './deliveries.ts';
+import { HELD, waiting } from './messages.ts';
 import { recomputeAllDue } from './destinations.ts';
 import { query, type Placeholders, type Dialect } from './statement.ts';
 import type { Store } from './store.ts';

@@ -5,7 +5,7 @@
  */
 import { sql } from 'kysely';
 import { canonicalMailbox, hashedAddress, parseAddress } from '../lib/addresses.ts';
-import { waiting } from './deliveries.ts';
+import { waiting } from './messages.ts';
 import { noteDue } from './destinations.ts';
 import { isServed } from './domains.ts';
 import { countOf, deleteFrom, finder, listed, query, reader, type Statement } from './statement.ts';

@@ -4,7 +4,7 @@
  * a claim finds nothing and corrects it), but never too late.
  */
 import { sql, type RawBuilder } from 'kysely';
-import { waiting } from './deliveries.ts';
+import { waiting } from './messages.ts';
 import { finder, listed, query, reader, update, type Placeholders } from './statement.ts';
 import type { Store } from './store.ts';
 import type { DestinationRow } from './tables.ts';

@@ -1,6 +1,6 @@
 /** The DKIM keys that sign for domains, and where each is in its rotation. */
 import { sql } from 'kysely';
-import { unsettled } from './deliveries.ts';
+import { unsettled } from './messages.ts';
 import { deleteFrom, insertInto, lister, query, reader, update, type Statement } from './statement.ts';
 import type { Store } from './store.ts';
 import type { DkimKeyRow } from './tables.ts';

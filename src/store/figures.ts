@@ -2,7 +2,7 @@
 import { sql } from 'kysely';
 import { RELAY } from './destinations.ts';
 import { firstId } from '../lib/ids.ts';
-import { unsettled, waiting } from './deliveries.ts';
+import { unsettled, waiting } from './messages.ts';
 import { reader } from './statement.ts';
 import type { Store } from './store.ts';
 import type { DeliveryState, DomainStatus } from './tables.ts';

@@ -3,7 +3,7 @@
  * the claim, before anybody dials, so that a crash in the middle never becomes a storm of retries.
  */
 import { sql, type RawBuilder } from 'kysely';
-import { unclaimed, unsettled, waiting } from './deliveries.ts';
+import { unclaimed, unsettled, waiting } from './messages.ts';
 import { recomputeDueAmong } from './destinations.ts';
 import { listed, query, reader, type Placeholders, type Dialect } from './statement.ts';
 import type { Store } from './store.ts';

@@ -1,6 +1,6 @@
 /** The members of a cluster: each thread of a daemon that has work of its own has a row, in which it counts while it lives. */
 import { sql } from 'kysely';
-import { unsettled } from './deliveries.ts';
+import { unsettled } from './messages.ts';
 import { query, reader } from './statement.ts';
 import type { Store } from './store.ts';
 import type { MemberRow } from './tables.ts';

@@ -1,6 +1,6 @@
 /** What an account, or the operator, has to look at: short lists out of indexes that hold nothing else. */
 import { sql } from 'kysely';
-import { unsettled } from './deliveries.ts';
+import { unsettled } from './messages.ts';
 import { RELAY } from './destinations.ts';
 import { isIndexed } from './message-list.ts';
 import { listed, reader } from './statement.ts';

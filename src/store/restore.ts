@@ -9,7 +9,7 @@ import type Database from 'better-sqlite3';
 import { systemClock } from '../lib/clock.ts';
 import { UserError } from '../lib/errors.ts';
 import { createStore } from './database.ts';
-import { holdAll } from './deliveries.ts';
+import { holdAll } from './messages.ts';
 import { recomputeAllDue } from './destinations.ts';
 import { takeBackLeases } from './leases.ts';
 import { migrationsFor } from './migrations/index.ts';

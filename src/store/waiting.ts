@@ -1,6 +1,6 @@
 /** What waits for each destination, out of the index of what waits: one step from destination to destination, however much waits. */
 import { sql } from 'kysely';
-import { HELD, waiting } from './deliveries.ts';
+import { HELD, waiting } from './messages.ts';
 import { listed, query, reader } from './statement.ts';
 import type { Store } from './store.ts';
 import type { DestinationRow } from './tables.ts';

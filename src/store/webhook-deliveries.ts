@@ -3,7 +3,7 @@
  * which is found twice is told once. All webhooks that are told of an event share one message, whose id is the event's.
  */
 import { sql } from 'kysely';
-import { HELD, insertAttempt } from './deliveries.ts';
+import { HELD, insertAttempt } from './messages.ts';
 import { noteDue } from './destinations.ts';
 import { insertInto, listed, lister, newestFirst, query, reader, type Statement } from './statement.ts';
 import type { Store } from './store.ts';

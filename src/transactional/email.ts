@@ -1,7 +1,7 @@
 /** What is kept of a mail that a program asks for until it is sent, and what became of it. */
 import { z } from 'zod';
 import { kept as shown, status } from '../contract/email.ts';
-import { attemptsOfMessage, deliveriesOfMessages, HELD } from '../store/deliveries.ts';
+import { attemptsOfMessage, deliveriesOfMessages, HELD } from '../store/messages.ts';
 import { complaintsOf } from '../store/events.ts';
 import type { Store } from '../store/store.ts';
 import type { DeliveryRow, DeliveryState, MessageRow } from '../store/tables.ts';

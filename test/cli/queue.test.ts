@@ -3,7 +3,7 @@ import { expect, test } from 'vitest';
 import { createClient } from '../../src/cli/client.ts';
 import { act, VERBS } from '../../src/cli/queue.ts';
 import { enqueue } from '../../src/queue/enqueue.ts';
-import { insertAttempt } from '../../src/store/deliveries.ts';
+import { insertAttempt } from '../../src/store/messages.ts';
 import { OPERATOR } from '../../src/store/tenants.ts';
 import { testClock } from '../harness/clock.ts';
 import { startHttp, type TestHttp } from '../harness/http.ts';

@@ -1,7 +1,7 @@
 /** The delivery thread is there while there is something to deliver, and for a minute after. */
 import { setImmediate as turn } from 'node:timers/promises';
 import { expect, onTestFinished, test } from 'vitest';
-import { createDeliveryMetrics } from '../../src/daemon/delivery-metrics.ts';
+import { createDeliveryMetrics } from '../../src/http/metrics.ts';
 import { deliverInThread } from '../../src/daemon/delivery-remote.ts';
 import { silentLog } from '../../src/lib/log.ts';
 import { testClock } from '../harness/clock.ts';

@@ -3,9 +3,8 @@ import { expect, onTestFinished, test, vi } from 'vitest';
 import { Idempotency } from '../../src/accounts/idempotency.ts';
 import { createLimits } from '../../src/accounts/rate-limits.ts';
 import type { Form } from '../../src/config/snapshot.ts';
-import { createMatching, checkSubmission } from '../../src/forms/check.ts';
-import type { SubmittedBody } from '../../src/forms/fields.ts';
-import { acceptSubmission, sweepAcknowledged, type Admitted } from '../../src/forms/accept.ts';
+import { checkSubmission, createMatching, type SubmittedBody } from '../../src/forms/fields.ts';
+import { createAccept, sweepAcknowledged, type Admitted } from '../../src/forms/accept.ts';
 import { createFileStore } from '../../src/forms/files.ts';
 import { checkForSpam } from './spam-check.ts';
 import { silentLog } from '../../src/lib/log.ts';
@@ -30,7 +29,7 @@ async function openWorld() {
   const consent = testConsent({ store, clock, limits, config });
   const clientKey = createSecretKey(Buffer.alloc(32, 3));
   const parts = { store, clock, limits, consent, config, clientKey, wake };
-  const accept = (submission: Admitted) => acceptSubmission(submission, parts);
+  const accept = createAccept(parts);
 
   function admitted(form: Form, body: Partial<SubmittedBody>, more: Partial<Admitted> = {}): Admitted {
     const submission = checkSubmission(form, { entries: [], files: [], ...body }, createMatching());

@@ -1,8 +1,7 @@
 import { readFile } from 'node:fs/promises';
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
-import { controlFieldNames } from '../../src/forms/control-fields.ts';
-import { sortEntries } from '../../src/forms/fields.ts';
+import { controlFieldNames, sortEntries } from '../../src/forms/fields.ts';
 import { formOf } from './world.ts';
 
 const names = controlFieldNames();

@@ -5,9 +5,8 @@ import { expect, onTestFinished, vi } from 'vitest';
 import { keepRecent, type Revision } from '../../src/accounts/projects.ts';
 import { createLimits } from '../../src/accounts/rate-limits.ts';
 import type { Form, Project } from '../../src/config/snapshot.ts';
-import { createMatching, checkSubmission } from '../../src/forms/check.ts';
-import type { SubmittedBody } from '../../src/forms/fields.ts';
-import { acceptSubmission, type Admitted } from '../../src/forms/accept.ts';
+import { checkSubmission, createMatching, type SubmittedBody } from '../../src/forms/fields.ts';
+import { createAccept } from '../../src/forms/accept.ts';
 import { createFileStore } from '../../src/forms/files.ts';
 import { checkForSpam } from './spam-check.ts';
 import { type FormMail, createFormSource } from '../../src/forms/form-mail.ts';
@@ -68,7 +67,7 @@ export async function openMailWorld(config: WorldConfig, { keys, revision = true
   const consent = testConsent({ store, clock, limits, config: () => server });
   const clientKey = createSecretKey(Buffer.alloc(32, 3));
   const parts = { store, clock, limits, consent, config: () => server, clientKey, wake: () => undefined };
-  const accept = (submission: Admitted) => acceptSubmission(submission, parts);
+  const accept = createAccept(parts);
   const revisionOf = vi.fn<(id: string) => Promise<Revision | undefined>>(() => {
     return Promise.resolve(revision ? { id: 'rev_1', config: projectOf(form).config } : undefined);
   });

@@ -1,7 +1,6 @@
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
-import { createMatching, checkSubmission } from '../../src/forms/check.ts';
-import { hashOfBody, type SubmittedBody } from '../../src/forms/fields.ts';
+import { checkSubmission, createMatching, hashOfBody, type SubmittedBody } from '../../src/forms/fields.ts';
 import { localized, translationOf } from '../../src/languages/languages.ts';
 import { formOf, upload, type WorldConfig } from './world.ts';
 import { cpuSeconds } from '../harness/cpu.ts';

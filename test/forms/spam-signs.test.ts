@@ -1,7 +1,6 @@
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
-import { createMatching, checkSubmission } from '../../src/forms/check.ts';
-import { type Field } from '../../src/forms/fields.ts';
+import { checkSubmission, createMatching, type Field } from '../../src/forms/fields.ts';
 import { checkForSpam } from './spam-check.ts';
 
 import { formOf } from './world.ts';

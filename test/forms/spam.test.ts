@@ -1,8 +1,7 @@
 import { readFileSync } from 'node:fs';
 import fc from 'fast-check';
 import { describe, expect, test, vi } from 'vitest';
-import { createMatching, checkSubmission } from '../../src/forms/check.ts';
-import { type Field } from '../../src/forms/fields.ts';
+import { checkSubmission, createMatching, type Field } from '../../src/forms/fields.ts';
 import { createSpamFilter } from '../../src/forms/spam/filter.ts';
 
 import { REASONS, type Reason, type ReasonName } from '../../src/forms/spam/signs.ts';

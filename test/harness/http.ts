@@ -29,7 +29,7 @@ import { NO_SECRETS } from '../../src/config/secrets.ts';
 import { receivedReports } from '../../src/domains/received-reports.ts';
 import { createEventCounts } from '../../src/events/counts.ts';
 import { createEventStreams } from '../../src/events/streams.ts';
-import { acceptSubmission } from '../../src/forms/accept.ts';
+import { createAccept } from '../../src/forms/accept.ts';
 import { createFileStore } from '../../src/forms/files.ts';
 import { createChallenges } from '../../src/forms/challenges.ts';
 import { createSpamProtection } from '../../src/forms/spam/filter.ts';
@@ -272,16 +272,15 @@ export async function startHttp(given: TestHttpOptions = {}): Promise<TestHttp> 
     }),
     spamFilter: spam.filter,
     learning: spam.learning,
-    accept: (submission) =>
-      acceptSubmission(submission, {
-        store,
-        clock,
-        limits,
-        consent,
-        config: () => server,
-        clientKey: unsubscribeKey,
-        wake: () => wakes++,
-      }),
+    accept: createAccept({
+      store,
+      clock,
+      limits,
+      consent,
+      config: () => server,
+      clientKey: unsubscribeKey,
+      wake: () => wakes++,
+    }),
     freeSpace: { below: () => false },
     unsubscribeKey,
     ownerKey,

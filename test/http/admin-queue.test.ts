@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'vitest';
 import { enqueue } from '../../src/queue/enqueue.ts';
-import { HELD, parkDelivery, walkWaiting } from '../../src/store/deliveries.ts';
+import { HELD, parkDelivery, walkWaiting } from '../../src/store/messages.ts';
 import { nextDueAt } from '../../src/store/destinations.ts';
 import { insertDomain } from '../../src/store/domains.ts';
 import { claimDeliveries } from '../../src/store/leases.ts';

@@ -1,7 +1,7 @@
 /** Several daemons on one PostgreSQL database: what one is told, all know within a moment. */
 import pg from 'pg';
 import { afterAll, beforeAll, expect, test } from 'vitest';
-import { SUSPENDED } from '../../src/store/deliveries.ts';
+import { SUSPENDED } from '../../src/store/messages.ts';
 import { OPERATOR } from '../../src/store/tenants.ts';
 import { apiClient } from '../harness/api.ts';
 import { until } from '../harness/child.ts';

@@ -9,7 +9,7 @@ import { createBounceReading, createBounces } from '../../src/smtp/bounces.ts';
 import type { ForwardSource } from '../../src/smtp/forward-source.ts';
 import type { Directory } from '../../src/smtp/recipients.ts';
 import { createBounceReader, type ReportReader } from '../../src/smtp/report-reader.ts';
-import { attemptsOfMessage, deliveriesOfMessage, settleDelivery } from '../../src/store/deliveries.ts';
+import { attemptsOfMessage, deliveriesOfMessage, settleDelivery } from '../../src/store/messages.ts';
 import { claimDeliveries } from '../../src/store/leases.ts';
 import { testClock } from '../harness/clock.ts';
 import { inboundSnapshot, HOSTNAME, RETURN_SECRET, returnPathOf, startInboundSmtp } from '../harness/inbound-smtp.ts';

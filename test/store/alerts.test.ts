@@ -1,7 +1,7 @@
 import { expect, test } from 'vitest';
 import { enqueue } from '../../src/queue/enqueue.ts';
 import { alertsSince, forgetAlerts, mailWaitingSince, noteAlert } from '../../src/store/alerts.ts';
-import { holdAmong } from '../../src/store/deliveries.ts';
+import { holdAmong } from '../../src/store/messages.ts';
 import { setHeld } from '../../src/store/destinations.ts';
 import { UnmetError } from '../../src/store/store.ts';
 import { openTestStore } from '../harness/store.ts';

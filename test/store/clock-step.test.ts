@@ -5,7 +5,7 @@ import { longestWaits } from '../../src/queue/retry.ts';
 import { insertBounce, claimBounce } from '../../src/store/inbound.ts';
 import { claimDeliveries } from '../../src/store/leases.ts';
 import { isClockBehind, pullBackDueTimes } from '../../src/store/clock-step.ts';
-import { deferDelivery, deliveriesOfMessage } from '../../src/store/deliveries.ts';
+import { deferDelivery, deliveriesOfMessage } from '../../src/store/messages.ts';
 import { findDestination, nextDueAt, pauseDestination } from '../../src/store/destinations.ts';
 import { claimKey } from '../../src/store/idempotency.ts';
 import type { Store } from '../../src/store/store.ts';

@@ -12,7 +12,7 @@ import {
   selectDeliveries,
   settleDelivery,
   walkWaiting,
-} from '../../src/store/deliveries.ts';
+} from '../../src/store/messages.ts';
 import {
   beginDeliveries,
   claimDeliveries,

@@ -10,7 +10,7 @@ import {
   recipientStatuses,
   refuseMailbox,
 } from '../../src/store/consents.ts';
-import { giveBack, settleDelivery } from '../../src/store/deliveries.ts';
+import { giveBack, settleDelivery } from '../../src/store/messages.ts';
 import { enqueue, type NewMessage } from '../../src/queue/enqueue.ts';
 import { noteDue } from '../../src/store/destinations.ts';
 import type { Statement } from '../../src/store/statement.ts';

@@ -1,10 +1,17 @@
 /** Units that are written at once share a commit; what becomes of one is nobody else's matter. */
 import { expect, test } from 'vitest';
 import { enqueue } from '../../src/queue/enqueue.ts';
-import { deferDelivery, deliveriesOfMessage, findDelivery, settleDelivery } from '../../src/store/deliveries.ts';
 import { findDestination, noteDue } from '../../src/store/destinations.ts';
 import { claimDeliveries } from '../../src/store/leases.ts';
-import { findMessages, keepAttachments, readAttachment } from '../../src/store/messages.ts';
+import {
+  deferDelivery,
+  deliveriesOfMessage,
+  findDelivery,
+  findMessages,
+  keepAttachments,
+  readAttachment,
+  settleDelivery,
+} from '../../src/store/messages.ts';
 import { insertToken } from '../../src/store/secrets.ts';
 import { insertInto } from '../../src/store/statement.ts';
 import { countSubmission, submissionsOf } from '../../src/store/submissions.ts';

@@ -1,7 +1,7 @@
 /** What an account and the operator have to look at, out of SQLite and PostgreSQL, without looking through what is in order. */
 import { sql } from 'kysely';
 import { expect, test } from 'vitest';
-import { deferDelivery, HELD } from '../../src/store/deliveries.ts';
+import { deferDelivery, HELD } from '../../src/store/messages.ts';
 import { pauseDestination, setHeld } from '../../src/store/destinations.ts';
 import { insertDomain } from '../../src/store/domains.ts';
 import {

@@ -15,7 +15,7 @@ import {
   uncountSubmission,
 } from '../../src/store/submissions.ts';
 import { insertForm } from '../../src/store/forms.ts';
-import { endWaiting } from '../../src/store/deliveries.ts';
+import { endWaiting } from '../../src/store/messages.ts';
 import { indexSome } from '../../src/store/search.ts';
 import { UnmetError } from '../../src/store/store.ts';
 import {

@@ -1,7 +1,7 @@
 import { expect, test } from 'vitest';
 import { newId } from '../../src/lib/ids.ts';
 import { enqueue } from '../../src/queue/enqueue.ts';
-import { insertAttempt, recentAttemptsAt, recentAttemptsTo, deliveriesOfMessage } from '../../src/store/deliveries.ts';
+import { insertAttempt, recentAttemptsAt, recentAttemptsTo, deliveriesOfMessage } from '../../src/store/messages.ts';
 import {
   recordEvent,
   eventsOfMessages,

@@ -1,13 +1,14 @@
 import { expect, test } from 'vitest';
 import { enqueue } from '../../src/queue/enqueue.ts';
 import {
+  countTransactional,
+  deliveriesOfMessages,
   keepAttachments,
   readAttachment,
-  countTransactional,
+  reschedule,
   selectTransactional,
   storeBody,
 } from '../../src/store/messages.ts';
-import { deliveriesOfMessages, reschedule } from '../../src/store/deliveries.ts';
 import { complaintsOf, recordEvent } from '../../src/store/events.ts';
 import { newMessage } from '../harness/queue.ts';
 import { openTestStore } from '../harness/store.ts';

@@ -6,9 +6,16 @@ import * as contract from '../../contract/email.ts';
 import { formatMailbox } from '../../lib/addresses.ts';
 import { messageIdOf } from '../../mail/header.ts';
 import { withdraw } from '../../queue/operate.ts';
-import { deliveriesOfMessage, HELD, reschedule } from '../../store/deliveries.ts';
 import { recomputeDueAmong } from '../../store/destinations.ts';
-import { countTransactional, findMessage, selectTransactional, updateSource } from '../../store/messages.ts';
+import {
+  countTransactional,
+  deliveriesOfMessage,
+  findMessage,
+  HELD,
+  reschedule,
+  selectTransactional,
+  updateSource,
+} from '../../store/messages.ts';
 import { UnmetError, writeIfMet, writeNamed } from '../../store/store.ts';
 import type { MessageRow } from '../../store/tables.ts';
 import {

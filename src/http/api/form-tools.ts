@@ -3,8 +3,14 @@ import { claimKey, buildSnapshot, type Form } from '../../config/snapshot.ts';
 import { PUSHED_FILE, type Bundle } from '../../config/bundle.ts';
 import type { Problem } from '../../config/problem.ts';
 import * as contract from '../../contract/forms.ts';
-import { checkSubmission, createMatching, type FieldError } from '../../forms/check.ts';
-import { type Field, readFields, valuesOf } from '../../forms/fields.ts';
+import {
+  checkSubmission,
+  createMatching,
+  readFields,
+  valuesOf,
+  type Field,
+  type FieldError,
+} from '../../forms/fields.ts';
 import { parseFormId, type FormId } from '../../forms/find.ts';
 import { previewMail, sampleOfForm } from '../../forms/preview.ts';
 import { snippetForm, snippetOf } from '../../forms/snippet.ts';

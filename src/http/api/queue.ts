@@ -15,7 +15,7 @@ import {
   showMessage,
 } from '../../queue/operate.ts';
 import { MAX_COUNTED } from '../../queue/waiting.ts';
-import { type DeliveryFilter, HELD } from '../../store/deliveries.ts';
+import { type DeliveryFilter, HELD } from '../../store/messages.ts';
 import { relayPause } from '../../store/destinations.ts';
 import { recordEvent } from '../../store/events.ts';
 import { countInboundLog, listInboundLog } from '../../store/inbound.ts';

@@ -34,7 +34,7 @@ import { type Answer, json as jsonAnswer, type Refusal, refuse } from '../answer
 import type { Exchange } from '../context.ts';
 import { isRaw, wantedBy, knownKeys } from '../../config/explain.ts';
 import { nearest } from '../../config/problem.ts';
-import type { FieldError } from '../../forms/check.ts';
+import type { FieldError } from '../../forms/fields.ts';
 
 /** What the handlers use. */
 export interface Services extends PushParts, ReleaseParts, TransactionalParts {

@@ -25,11 +25,10 @@ import {
   type RequestProgress,
   type FormRequest,
 } from './request.ts';
-import { isOwnOrigin, originOf } from '../cors.ts';
-import { endpointOf, header, translationFor } from '../context.ts';
+import { endpointOf, header, isOwnOrigin, originOf, translationFor } from '../context.ts';
 import type { Translation } from '../../languages/languages.ts';
 import { html, type Content, type Html } from '../../lib/html.ts';
-import { controlRoles } from '../../forms/control-fields.ts';
+import { controlRoles } from '../../forms/fields.ts';
 import type { CheckedRecord } from '../../dns/check.ts';
 import type { ErrorCode } from '../../contract/errors.ts';
 import { errorFragment, errorPage, framed, NO_RULES, type ErrorPage } from '../pages/error.ts';

@@ -11,9 +11,18 @@ import { parseDomain } from '../../lib/addresses.ts';
 import { accountOf, environmentOf } from '../../lib/ids.ts';
 import type { Log } from '../../lib/log.ts';
 import type { Store } from '../../store/store.ts';
-import { hostOf, isLocalhost, isOwnOrigin, originAllowed, originOf, pageSources, validOrigin } from '../cors.ts';
 import { refuse, unavailable, wantsPage, type Refusal } from '../answer.ts';
-import { type Exchange, faultRefusal } from '../context.ts';
+import {
+  faultRefusal,
+  hostOf,
+  isLocalhost,
+  isOwnOrigin,
+  originAllowed,
+  originOf,
+  pageSources,
+  validOrigin,
+  type Exchange,
+} from '../context.ts';
 import type { Domains } from '../../domains/domains.ts';
 import { isServed } from '../../accounts/tenants.ts';
 import { OPERATOR } from '../../store/tenants.ts';

@@ -7,7 +7,16 @@ import { isIP } from 'node:net';
 import { decide, accountIdOf, type Principal } from '../../accounts/principal.ts';
 import type { Limits } from '../../accounts/rate-limits.ts';
 import { type Form, claimKey, type Domain } from '../../config/snapshot.ts';
-import { type Control, type SubmittedBody, hashOfBody, nextOf, sortEntries } from '../../forms/fields.ts';
+import {
+  checkSubmission,
+  createMatching,
+  hashOfBody,
+  infectedFile,
+  nextOf,
+  sortEntries,
+  type Control,
+  type SubmittedBody,
+} from '../../forms/fields.ts';
 import type { Accepted, Admitted } from '../../forms/accept.ts';
 import {
   principalOf,
@@ -40,8 +49,7 @@ import {
 import { lacksPermission, refuse, unavailable, type Refusal, shapeB, statusOf, type Answer, json } from '../answer.ts';
 import type { Metrics, SubmissionOutcome } from '../metrics.ts';
 import type { SubmittedValues } from '../pages/refill.ts';
-import { checkSubmission, createMatching, infectedFile } from '../../forms/check.ts';
-import type { FileStore } from '../../forms/files.ts';
+import type { FileStore, ScannedUploads } from '../../forms/files.ts';
 import { findSendForm, withTenant } from '../../forms/find.ts';
 import type { Challenges, PassedChallenge } from '../../forms/challenges.ts';
 import { findRepeated, identifyPost, notePost } from '../../forms/repeats.ts';
@@ -71,6 +79,8 @@ interface SubmissionProgress extends RequestProgress {
   /** Once it is stored. */
   outcome?: SubmissionOutcome;
 }
+
+const NO_FILES: ScannedUploads = { files: [], infected: [] };
 
 interface FormPost {
   readonly formRequest: FormRequest;
@@ -281,7 +291,7 @@ export function createFormHandler(parts: SubmitParts): (formRequest: FormRequest
       await files.discard(body.files);
       return refusedForm(formRequest, passed, progress);
     }
-    const { files: scanned, infected } = await files.scan(submission.files);
+    const { files: scanned, infected } = submission.files.length === 0 ? NO_FILES : await files.scan(submission.files);
     if (infected.length > 0) {
       await files.discard(body.files);
       const errors = infected.map((file) => infectedFile(file));

@@ -7,8 +7,14 @@
  */
 import { labelOf, ruleOf } from '../../config/snapshot.ts';
 import type { FormConfig } from '../../config/schema.ts';
-import { controlRoles, type ControlRole, type ControlRules } from '../../forms/control-fields.ts';
-import { isBlank, isTicked, withoutBrackets } from '../../forms/fields.ts';
+import {
+  controlRoles,
+  isBlank,
+  isTicked,
+  withoutBrackets,
+  type ControlRole,
+  type ControlRules,
+} from '../../forms/fields.ts';
 import type { Translation } from '../../languages/languages.ts';
 import { html, type Content, type Html } from '../../lib/html.ts';
 

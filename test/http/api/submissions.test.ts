@@ -1,7 +1,7 @@
 import { describe, expect, test } from 'vitest';
 import { firstId, newId } from '../../../src/lib/ids.ts';
 import { claimDeliveries } from '../../../src/store/leases.ts';
-import { settleDelivery } from '../../../src/store/deliveries.ts';
+import { settleDelivery } from '../../../src/store/messages.ts';
 import { insertForm } from '../../../src/store/forms.ts';
 import { OPERATOR } from '../../../src/store/tenants.ts';
 import { SEARCHED } from '../../../src/store/submission-list.ts';
