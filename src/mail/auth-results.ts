@@ -1,6 +1,6 @@
 /** What was found of a message's sender (mail/authenticate), as it is kept with the message, and what follows from it. */
 import { z } from 'zod';
-import type { AuthorReading } from './author.ts';
+import type { AuthorReading } from './header.ts';
 
 const dkim = z.object({
   /** d=, lower case. */

@@ -7,7 +7,8 @@
 import { createHash, generateKeyPair, sign, type KeyObject } from 'node:crypto';
 import { setImmediate } from 'node:timers/promises';
 import { promisify } from 'node:util';
-import { fieldsOf, splitHeader, valueOf, type Field } from './header.ts';
+import type { AuthResults } from './auth-results.ts';
+import { fieldsOf, splitHeader, tagsOf, valueOf, type Field } from './header.ts';
 
 export type DkimAlgorithm = 'rsa' | 'ed25519';
 
@@ -66,7 +67,7 @@ export async function signDkim(
 }
 
 /** What a signature is over: the fields in their order, and the body's bh=. */
-export interface Hashed {
+interface Hashed {
   readonly fields: readonly Field[];
   readonly bodyHash: string;
 }
@@ -104,7 +105,7 @@ export async function generateDkimKey(algorithm: DkimAlgorithm): Promise<{
  * All fields of these names. Of fields with one name the last is taken first (RFC 6376 §5.4.2); an `oversigned` name is
  * there once more, which signs its absence. `canonical` is those fields in the order of `names`, each with its CRLF.
  */
-export function selectFields(
+function selectFields(
   fields: readonly Field[],
   wanted: readonly string[],
   oversigned: readonly string[] = [],
@@ -121,7 +122,7 @@ export function selectFields(
 }
 
 /** The tags of a signature over a message that follow the first one, but for h= and b=. */
-export function messageTags({ bodyHash }: Hashed, { algorithm, domain, selector }: SigningKey, now: number): string[] {
+function messageTags({ bodyHash }: Hashed, { algorithm, domain, selector }: SigningKey, now: number): string[] {
   const time = `t=${Math.floor(now / 1000)}`;
   return [`a=${algorithm}-sha256`, 'c=relaxed/relaxed', `d=${domain}`, `s=${selector}`, time, `bh=${bodyHash}`];
 }
@@ -136,7 +137,7 @@ interface Signed {
 }
 
 /** The header with its signature, each line with its CRLF. */
-export async function signHeader(name: string, signed: Signed, key: SigningKey): Promise<string> {
+async function signHeader(name: string, signed: Signed, key: SigningKey): Promise<string> {
   const unsigned = unsignedValue(name, signed);
   const text = signed.canonical + relaxed({ name: name.toLowerCase(), text: `${name}:${unsigned}` }).slice(0, -2);
   const data = Buffer.allocUnsafeSlow(text.length);
@@ -186,7 +187,7 @@ export function parseFields(block: string): Field[] {
 }
 
 /** `name:value` in the relaxed form, with its CRLF (RFC 6376 §3.4.2). Only SP and HTAB are white space. */
-export function relaxed(field: Field): string {
+function relaxed(field: Field): string {
   // First every run becomes one space: cutting long runs off the end with a regular expression would be quadratic.
   const single = valueOf(field).replaceAll(CRLF, '').replaceAll(BLANKS, ' ');
   return `${field.name}:${single.replace(/^ /, '').replace(/ $/, '')}\r\n`;
@@ -244,4 +245,68 @@ export async function hashBody(chunks: Iterable<Uint8Array> | AsyncIterable<Uint
   }
   if (tail.endsWith('\r')) throw new Error('a body with a bare CR, a bare LF or a NUL is not signed');
   return (isEmpty ? body : body.update(CRLF)).digest('base64');
+}
+
+// The ARC set (RFC 8617) of what is forwarded: what we saw when it came, sealed, so that the next server may believe us
+// where forwarding breaks SPF. The private-key operations run in the thread pool.
+
+interface Seal {
+  /** What the chain was found to be when the message came. */
+  readonly chain: AuthResults['arc']['result'];
+  /** The value of our Authentication-Results. */
+  readonly results: string;
+  /** RSA: validators know no other (RFC 8617 §4.1.3 with RFC 8301). */
+  readonly key: SigningKey;
+  /** Milliseconds. */
+  readonly now: number;
+}
+
+/** RFC 8617 §4.2.1 */
+const MAX_SETS = 50;
+const SIGNED = (
+  'From:Sender:Reply-To:Subject:Date:Message-ID:To:Cc:MIME-Version:Content-Type:Content-Transfer-Encoding:' +
+  'In-Reply-To:References:List-Id:List-Unsubscribe:List-Unsubscribe-Post:DKIM-Signature'
+).split(':');
+
+/** In the order in which a seal is over them (RFC 8617 §5.1.1). */
+const SET = ['arc-authentication-results', 'arc-message-signature', 'arc-seal'];
+
+/**
+ * The three fields to put in front of the message, each line with its CRLF; nothing where the chain is closed, full, or
+ * could not be judged. `message` is what goes out, without them.
+ */
+export async function arcSeal(message: Hashed, { chain, results, key, now }: Seal): Promise<string> {
+  const sets = setsOf(message.fields);
+  const last = Math.max(0, ...sets.keys());
+  const closed = sets.get(last)?.some((field) => field.name === 'arc-seal' && tagOf(field, 'cv') === 'fail') ?? false;
+  if (chain === 'temperror' || closed || last >= MAX_SETS || key.algorithm !== 'rsa') return '';
+  const i = `i=${last + 1}`;
+  const found = `ARC-Authentication-Results: ${i};${results}\r\n`;
+  const tags = [i, ...messageTags(message, key, now)];
+  const signature = await signHeader('ARC-Message-Signature', { ...selectFields(message.fields, SIGNED), tags }, key);
+  // A seal of a chain that has failed vouches for itself alone (§5.1.2).
+  const before =
+    chain === 'pass' ? Array.from({ length: last }, (_, at) => inOrder(sets.get(at + 1) ?? [])).flat() : [];
+  const canonical = [...before, ...fieldsOf(found + signature)].map(relaxed).join('');
+  const time = `t=${Math.floor(now / 1000)}`;
+  const sealTags = [i, 'a=rsa-sha256', time, `cv=${chain}`, `d=${key.domain}`, `s=${key.selector}`];
+  const seal = await signHeader('ARC-Seal', { tags: sealTags, names: [], canonical }, key);
+  return seal + signature + found;
+}
+
+/** The sets that stand on the message, by instance. */
+function setsOf(fields: readonly Field[]): Map<number, Field[]> {
+  const sets = Map.groupBy(
+    fields.filter(({ name }) => SET.includes(name)),
+    (field) => Number(tagOf(field, 'i')),
+  );
+  return new Map([...sets].filter(([instance]) => Number.isInteger(instance) && instance > 0));
+}
+
+function inOrder(set: readonly Field[]): Field[] {
+  return SET.flatMap((name) => set.filter((field) => field.name === name));
+}
+
+function tagOf(field: Field, name: string): string | undefined {
+  return tagsOf(field).get(name)?.toLowerCase();
 }

@@ -3,8 +3,7 @@
  * missing from it. But for that its bytes stay as they came. Text is Latin-1, one character a byte.
  */
 import { parseAddress, parseMailbox, type Mailbox } from '../lib/addresses.ts';
-import { readAuthor } from './author.ts';
-import { dateHeader, decodeWords, fieldsOf, valueOf, type Field } from './header.ts';
+import { dateHeader, decodeWords, fieldsOf, readAuthor, valueOf, type Field } from './header.ts';
 
 export interface Submitted {
   /** The one author. */

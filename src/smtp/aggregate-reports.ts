@@ -13,7 +13,7 @@ import { parseAddress } from '../lib/addresses.ts';
 import type { Clock } from '../lib/clock.ts';
 import { errorFields } from '../lib/errors.ts';
 import type { Log } from '../lib/log.ts';
-import type { AggregateReport } from '../mail/aggregate-rows.ts';
+import type { AggregateReport } from '../mail/aggregate-report.ts';
 import { readAuthResults, type AuthResults } from '../mail/auth-results.ts';
 import { fieldsOf, splitHeader, valueOf } from '../mail/header.ts';
 import {

@@ -17,7 +17,7 @@ import type { Statement } from '../store/statement.ts';
 import { StoreError, UnknownOutcomeError, type Store } from '../store/store.ts';
 import type { InboundLogRow } from '../store/tables.ts';
 import type { Accepted } from './recipients.ts';
-import type { Sink } from './wire.ts';
+import type { Sink } from './smtp-server.ts';
 
 /** A client, and how it introduced itself. */
 export interface Client {

@@ -7,7 +7,7 @@ import { Worker as Thread } from 'node:worker_threads';
 import type { Clock } from '../lib/clock.ts';
 import { errorFields } from '../lib/errors.ts';
 import type { Log } from '../lib/log.ts';
-import type { AggregateReport } from '../mail/aggregate-rows.ts';
+import type { AggregateReport } from '../mail/aggregate-report.ts';
 import type { Report } from '../mail/report-parts.ts';
 
 export interface ReportReader<Answer> {

@@ -1,8 +1,7 @@
 import { createPrivateKey } from 'node:crypto';
 import { beforeAll, describe, expect, test } from 'vitest';
 import { authenticate, type Authenticated } from '../../src/mail/authenticate.ts';
-import { arcSeal } from '../../src/mail/arc.ts';
-import { hashBody, parseFields, generateDkimKey, signDkim, type SigningKey } from '../../src/mail/dkim.ts';
+import { arcSeal, generateDkimKey, hashBody, parseFields, signDkim, type SigningKey } from '../../src/mail/dkim.ts';
 import { splitHeader, fieldsOf, valueOf } from '../../src/mail/header.ts';
 import { testClock } from '../harness/clock.ts';
 import { corpus, message, testKey, type TestKey } from './dkim-corpus.ts';

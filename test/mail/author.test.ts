@@ -1,7 +1,6 @@
 import { describe, expect, test } from 'vitest';
 import { authenticate } from '../../src/mail/authenticate.ts';
-import { readAuthor } from '../../src/mail/author.ts';
-import { fieldsOf } from '../../src/mail/header.ts';
+import { fieldsOf, readAuthor } from '../../src/mail/header.ts';
 import { testClock } from '../harness/clock.ts';
 import { leastCpuSeconds } from '../harness/cpu.ts';
 import { ACCEPTED, REFUSED, REFUSED_HEADERS } from './author-forms.ts';

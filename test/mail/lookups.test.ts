@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'vitest';
-import { createLookups } from '../../src/mail/lookups.ts';
+import { createLookups } from '../../src/mail/authenticate.ts';
 import { testClock } from '../harness/clock.ts';
 import { stubDns } from './stub-dns.ts';
 

@@ -1,7 +1,6 @@
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
-import { authenticate } from '../../src/mail/authenticate.ts';
-import { createMemory, Outcomes } from '../../src/mail/lookups.ts';
+import { authenticate, createMemory, Outcomes } from '../../src/mail/authenticate.ts';
 import { testClock } from '../harness/clock.ts';
 import { stubDns } from './stub-dns.ts';
 

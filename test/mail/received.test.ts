@@ -1,7 +1,6 @@
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
-import { fieldsOf } from '../../src/mail/header.ts';
-import { receivedLine } from '../../src/mail/header.ts';
+import { fieldsOf, receivedLine } from '../../src/mail/header.ts';
 
 const arrival = {
   ip: '192.0.2.1',

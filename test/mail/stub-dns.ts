@@ -1,5 +1,5 @@
 /** DNS as a value: records by type and name, and names that cannot be asked about. */
-import type { Ask } from '../../src/mail/lookups.ts';
+import type { Ask } from '../../src/mail/authenticate.ts';
 
 export interface StubDns {
   readonly ask: Ask;

@@ -1,6 +1,6 @@
 import { setImmediate as turn } from 'node:timers/promises';
 import { expect, test } from 'vitest';
-import { Wire } from '../../src/smtp/wire.ts';
+import { Wire } from '../../src/smtp/smtp-server.ts';
 
 test.each([
   ['at once', (done: () => void) => done()],
