@@ -21,11 +21,9 @@ import type { AdjustableLog } from '../lib/log.ts';
 import type { ListenAddress } from '../lib/sockets.ts';
 import type { SigningContext } from '../mail/dkim.ts';
 import { createSmtpClient } from '../smtp-client/client.ts';
-import { TlsSessions, type TlsSession } from '../smtp-client/tls-sessions.ts';
-import { createTlsReportSource } from '../smtp-client/tls-reports.ts';
+import { createTlsReportSource, TlsSessions, type TlsSession } from '../smtp-client/tls-reports.ts';
 import type { Random, Source } from '../queue/transport.ts';
 import type { LoopbackAddress } from '../smtp-client/route.ts';
-import type { DeliveryMetrics } from './delivery-metrics.ts';
 import { startJobs } from './jobs.ts';
 import { joinMembers } from './members.ts';
 import { loopbackSmtp, openMtaSts, openWebhookHttp } from './outgoing.ts';
@@ -33,10 +31,9 @@ import { createProcessPool, type ProcessPool } from './process-pool.ts';
 import { createSystemSource, systemMail } from '../queue/system-mail.ts';
 import { actOnMany } from '../queue/operate.ts';
 import { Worker } from '../queue/worker.ts';
-import { relayAlert } from '../smtp/relay-alert.ts';
+import { policyAlertFor, relayAlert } from '../smtp/alerts.ts';
 import { createDsnSource, reportFailure } from '../smtp/dsn.ts';
 import { createForwardSource, createSubmittedSource } from '../smtp/forward-source.ts';
-import { policyAlertFor } from '../smtp/policy-alert.ts';
 import { createReplySource } from '../smtp/reply-relay.ts';
 import { openSrsKeys } from '../smtp/srs-keys.ts';
 import { clearFailures, RELAY } from '../store/destinations.ts';
@@ -121,14 +118,14 @@ export async function startDelivery(parts: DeliveryParts): Promise<Delivery> {
       await store.write([endLeases({ owner: id })]);
       await takeBackLeases(store, now, now);
       await store.write([removeMember({ id })]);
-  const share = members.share('delivery');
-
       worker.wake();
     },
-    if (share === undefined) return server;
   });
+  const share = members.share('delivery');
+
   /** What all daemons together may do at a receiver, divided among them. */
   function shared(): ServerConfig {
+    if (share === undefined) return server;
     const { concurrency, per_destination } = server.delivery;
     return {
       ...server,

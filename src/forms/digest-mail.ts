@@ -19,7 +19,7 @@ import {
   smallText,
   titleText,
   valueText,
-} from '../templates/mail-page.ts';
+} from '../templates/builtin.ts';
 import { visitorName } from '../templates/visitor.ts';
 import { emailOf, isEmailField, readFields, readReasons, valuesOf } from './fields.ts';
 

@@ -5,30 +5,40 @@
  */
 import type { KeyObject } from 'node:crypto';
 import type { Revision, RevisionOf } from '../accounts/projects.ts';
-import { labelOf } from '../config/snapshot.ts';
 import { formSchema, type FormConfig, type ServerConfig } from '../config/schema.ts';
-import { needsSmtpUtf8, type Mailbox } from '../lib/addresses.ts';
-import { escapeHtml } from '../lib/html.ts';
+import { labelOf, ruleOf } from '../config/snapshot.ts';
 import { translationOf, type Translation } from '../languages/languages.ts';
+import { needsSmtpUtf8, parseAddress, type Mailbox } from '../lib/addresses.ts';
+import { escapeHtml } from '../lib/html.ts';
 import type { Log } from '../lib/log.ts';
 import { Recent } from '../lib/lru.ts';
-import { composeMail, type Mail, signMail } from '../mail/compose.ts';
-import { messageIdOf, cleanText } from '../mail/header.ts';
-import { replyAddress, type Conversation } from '../mail/own-addresses.ts';
+import { composeMail, signMail, type Mail } from '../mail/compose.ts';
 import type { SigningContext } from '../mail/dkim.ts';
+import { cleanText, messageIdOf } from '../mail/header.ts';
+import { replyAddress, type Conversation } from '../mail/own-addresses.ts';
 import type { Source } from '../queue/transport.ts';
-import { filesOf, readFile, submissionToMail, type SubmissionToMail } from '../store/submissions.ts';
 import { findMessage } from '../store/messages.ts';
 import type { Store } from '../store/store.ts';
+import { filesOf, readFile, submissionToMail, type SubmissionToMail } from '../store/submissions.ts';
 import type { FileRow, MessageRow, SubmissionRow } from '../store/tables.ts';
-import type { Builtin } from '../templates/builtin.ts';
+import {
+  bodyText,
+  buttonLink,
+  firstRow,
+  lastRow,
+  mailPage,
+  smallText,
+  titleText,
+  type Builtin,
+} from '../templates/builtin.ts';
 import { builtinTemplates, isBuiltin, oneLine } from '../templates/engine.ts';
-import { bodyText, buttonLink, firstRow, lastRow, mailPage, smallText, titleText } from '../templates/mail-page.ts';
-import { builtinSender, builtinSubject, visitorName, visitorSubject } from '../templates/visitor.ts';
 import type { ProjectTemplates, RenderedPart, Renderer, RenderPart } from '../templates/render.ts';
 import type { Rendered, TemplateFault, TemplateType, Variables } from '../templates/template.ts';
+import { builtinSender, builtinSubject, visitorName, visitorSubject } from '../templates/visitor.ts';
 import {
   emailOf,
+  isBlank,
+  isEmailField,
   readAcknowledgmentSource,
   readConfirmationSource,
   readControl,
@@ -36,16 +46,16 @@ import {
   readNotificationSource,
   replyToOf,
   valuesOf,
+  withoutBrackets,
   type AcknowledgmentSource,
   type ConfirmationSource,
   type Field,
   type StoredControl,
 } from './fields.ts';
 import { findMadeCollection, findOwnForm } from './find.ts';
-import { ownerFields, type ShownField } from './display.ts';
 import { OWNER_LINK_MS, ownerToken, ownerUrl, type SubmissionLink } from './owner-links.ts';
 
-export interface FormSourceOptions {
+interface FormSourceOptions {
   readonly store: Store;
   readonly log: Log;
   readonly config: () => ServerConfig;
@@ -57,7 +67,7 @@ export interface FormSourceOptions {
 }
 
 /** Links for the owner; `stop` is of one recipient. */
-export interface OwnerLinks {
+interface OwnerLinks {
   readonly view: string;
   readonly spam: string;
   readonly stop?: string | undefined;
@@ -525,4 +535,72 @@ export async function conversationOf(
   if (visitor === undefined || needsSmtpUtf8(visitor)) return undefined;
   const { tenant, domain, environment } = message;
   return { tenant, domain, submission: submission.id, environment, name: form.name ?? key, visitor, owners };
+}
+
+// How the owner of a form is shown what a visitor sent: by the owner's labels, with answers in words, and with links to write
+// or call back.
+
+/** A field as a template sees it. */
+export interface ShownField {
+  readonly name: string;
+  readonly label: string;
+  readonly value: string;
+  /** `mailto:` or `tel:`, where the value is an address or a telephone number. */
+  readonly link?: string | undefined;
+}
+
+/**
+ * The fields for the owner: without those that were left empty, and with the checkboxes of the form that were not ticked,
+ * which browsers do not send.
+ */
+export function ownerFields(fields: readonly Field[], config: FormConfig, translation: Translation): ShownField[] {
+  const { say } = translation;
+  const sent = new Set(fields.map(([name]) => withoutBrackets(name)));
+  function labelOfOwner(name: string): string {
+    return ruleOf(config, name)?.owner_label ?? labelOf(config, name, translation);
+  }
+  const unticked = Object.keys(config.fields).filter((name) => isCheckbox(name, config) && !sent.has(name));
+  return [
+    ...fields.flatMap((field) => {
+      const [name, value] = field;
+      const label = labelOfOwner(name);
+      if (isCheckbox(name, config)) return [{ name, label, value: say(isTicked(value) ? 'mail.yes' : 'mail.no') }];
+      if (valuesOf(value).every(isBlank)) return [];
+      return [{ name, label, value: valuesOf(value).join(', '), link: linkOf(field, config) }];
+    }),
+    ...unticked.map((name) => ({ name, label: labelOfOwner(name), value: say('mail.no') })),
+  ];
+}
+
+function isCheckbox(name: string, config: FormConfig): boolean {
+  const type: string | undefined = ruleOf(config, name)?.type;
+  return type === 'checkbox';
+}
+
+const UNTICKED = new Set(['', '0', 'false', 'no', 'off']);
+
+function isTicked(value: Field[1]): boolean {
+  return valuesOf(value).some((text) => !UNTICKED.has(text.trim().toLowerCase()));
+}
+
+const TELEPHONE =
+  /^(?:(?:your|my|contact|work|home|mobile|cell)[ _-]?)?(?:tel|telephone|phone|mobile|cell|cellphone|whatsapp|telefon|telefono|teléfono|téléphone|handy|mobil)(?:[ _-]?(?:no|nr|number|nummer))?$/i;
+/** What people write between digits; a text with words in it is no number. */
+const NUMBER = /^\+?[\d\s()/.-]{5,40}$/;
+
+function linkOf([name, value]: Field, config: FormConfig): string | undefined {
+  const [text = '', ...more] = valuesOf(value);
+  if (more.length > 0) return undefined;
+  if (isEmailField(name, config)) {
+    const address = parseAddress(text.trim())?.address;
+    return address === undefined ? undefined : `mailto:${encodeURIComponent(address).replace('%40', '@')}`;
+  }
+  const isTelephone = ruleOf(config, name)?.type === 'tel' || TELEPHONE.test(withoutBrackets(name));
+  if (!isTelephone || !NUMBER.test(text.trim())) return undefined;
+  // "+44 (0)20": the trunk prefix is dialled within the country alone.
+  const digits = text
+    .trim()
+    .replace(/^(\+.*)\(0\)/, '$1')
+    .replaceAll(/[^+\d]/g, '');
+  return digits.length < 4 ? undefined : `tel:${digits}`;
 }

@@ -5,7 +5,7 @@
 import type { KeyObject } from 'node:crypto';
 import { formSchema } from '../config/schema.ts';
 import type { Form } from '../config/snapshot.ts';
-import { ownerFields, type ShownField } from '../forms/display.ts';
+import { ownerFields, type ShownField } from '../forms/form-mail.ts';
 import { quarantinedIn } from '../forms/digest.ts';
 import { readFields, readReasons } from '../forms/fields.ts';
 import { findFormOf } from '../forms/find.ts';

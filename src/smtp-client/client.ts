@@ -8,10 +8,9 @@ import { errorFields, messageOf } from '../lib/errors.ts';
 import type { Log } from '../lib/log.ts';
 import { Recent } from '../lib/lru.ts';
 import { NOBODY, sameForAll, untouched, type Batch, type Result, type Transport } from '../queue/transport.ts';
-import { ConnectionLimit } from './concurrency.ts';
-import { MxPool } from './mx-pool.ts';
+import { ConnectionLimit, MxPool } from './mx-pool.ts';
 import { findRoute, routeRule, type NextHop, type Route, type RouteOptions } from './route.ts';
-import type { TlsSession } from './tls-sessions.ts';
+import type { TlsSession } from './tls-reports.ts';
 import { TIMEOUTS, type Timeouts } from './wire.ts';
 
 export interface SmtpClientOptions extends Pick<

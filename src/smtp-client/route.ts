@@ -4,7 +4,9 @@
  * a `pool`, whatever domain names lead there.
  */
 import { createHash } from 'node:crypto';
+import { readFile } from 'node:fs/promises';
 import { isIP } from 'node:net';
+import { isThisMachine } from '../config/scalars.ts';
 import type { ServerConfig } from '../config/schema.ts';
 import type { Dnssec } from '../dns/dnssec.ts';
 import { namesHost, type MtaStsPolicy } from '../dns/mta-sts.ts';
@@ -12,13 +14,13 @@ import { findMailHosts, type MailHost } from '../dns/mx.ts';
 import { addressInRanges } from '../dns/networks.ts';
 import type { Resolver } from '../dns/resolver.ts';
 import { findDaneHosts, type DaneHosts, type HostTlsa } from '../dns/tlsa.ts';
+import { messageOf } from '../lib/errors.ts';
 import { parseListenAddress, type ListenAddress } from '../lib/sockets.ts';
 import type { AppliedPolicy, Random } from '../queue/transport.ts';
 import type { MtaSts } from './mta-sts.ts';
-import { readRelay, relayTls, type Relay, type RelayTls } from './relay.ts';
 
 /** A host that takes mail. */
-export interface NextHopHost extends Pick<MailHost, 'name' | 'addresses'> {
+interface NextHopHost extends Pick<MailHost, 'name' | 'addresses'> {
   /** What it proves itself with by DNSSEC (RFC 7672); then no other policy applies there. */
   readonly tlsa?: HostTlsa | undefined;
 }
@@ -84,7 +86,7 @@ export interface LoopbackAddress extends ListenAddress {
 const MAX_ADDRESSES = 5;
 
 /** What decides where mail for a destination goes, and what it says where it is the operator. */
-export type RouteRule =
+type RouteRule =
   | { readonly by: 'routes'; readonly value: string }
   | { readonly by: 'relay'; readonly relay: Relay }
   | { readonly by: 'mx' };
@@ -275,4 +277,63 @@ export function appliedTlsPolicy({ hosts, mtaSts }: NextHop, host: string, desti
 function stsPolicy({ mode, mx, maxAge }: MtaStsPolicy, domain: string): AppliedTlsPolicy {
   const strings = ['version: STSv1', `mode: ${mode}`, ...mx.map((host) => `mx: ${host}`), `max_age: ${maxAge}`];
   return { type: 'sts', strings, domain, hosts: mx };
+}
+
+// The smarthost (`delivery.relay`), written as keys or as a URL: where it is, who we are there, and what its TLS must be like.
+
+type RelayConfig = NonNullable<ServerConfig['delivery']['relay']>;
+
+interface Relay {
+  readonly host: string;
+  readonly port: number;
+  /** `implicit`: TLS from the first byte. */
+  readonly tls: 'opportunistic' | 'implicit';
+  readonly credentials?: { readonly user: string; readonly password: string } | undefined;
+  /** `required`: with a certificate of the host that is trusted. */
+  readonly security: 'required' | 'opportunistic' | 'off';
+  /** PEM file of the only authorities that may have signed its certificate. */
+  readonly ca?: string | undefined;
+}
+
+const IMPLICIT_TLS_PORT = 465;
+
+/** Both forms come to the same. Without a password a URL asks for no TLS, and neither within this machine. */
+export function readRelay(relay: RelayConfig): Relay {
+  if (typeof relay === 'string') return fromUrl(new URL(relay));
+  const { host, port, user, password, tls: security, ca } = relay;
+  const isImplicit = port === IMPLICIT_TLS_PORT && security !== 'off';
+  return { host, port, tls: isImplicit ? 'implicit' : 'opportunistic', security, ca, ...credentialsOf(user, password) };
+}
+
+function fromUrl({ protocol, hostname, port, username, password }: URL): Relay {
+  const isImplicit = protocol === 'smtps:';
+  const usual = isImplicit ? IMPLICIT_TLS_PORT : username === '' ? 25 : 587;
+  const host = hostname.replace(/^\[(.*)\]$/, '$1');
+  const isOpen = isThisMachine(host) || (username === '' && !isImplicit);
+  return {
+    host,
+    port: port === '' ? usual : Number(port),
+    tls: isImplicit ? 'implicit' : 'opportunistic',
+    security: isOpen ? 'opportunistic' : 'required',
+    ...(username === '' ? {} : credentialsOf(decodeURIComponent(username), decodeURIComponent(password))),
+  };
+}
+
+function credentialsOf(user: string | undefined, password: string | undefined): Pick<Relay, 'credentials'> {
+  return user === undefined || password === undefined ? {} : { credentials: { user, password } };
+}
+
+interface RelayTls extends Pick<Relay, 'security'> {
+  /** Text of the file. */
+  readonly ca?: string;
+}
+
+/** What TLS to it must be like, with the authorities as the file has them now. */
+async function relayTls({ security, ca: file }: Relay): Promise<RelayTls> {
+  if (file === undefined) return { security };
+  try {
+    return { security, ca: await readFile(file, 'utf8') };
+  } catch (error) {
+    throw new Error(`delivery.relay.ca cannot be read: ${messageOf(error)}`, { cause: error });
+  }
 }

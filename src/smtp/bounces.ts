@@ -28,7 +28,7 @@ import type { BounceRow, DeliveryRow, MessageRow } from '../store/tables.ts';
 import { OPERATOR } from '../store/tenants.ts';
 import { enqueueForward, type Intake, type IntakeResult } from './accept.ts';
 import { readForward } from './forward-source.ts';
-import { isAboutUs, policyAlert, type PolicyParts } from './policy-alert.ts';
+import { isAboutUs, policyAlert, type PolicyParts } from './alerts.ts';
 import type { InboundMessage } from './receive.ts';
 import { decideRecipient, type Directory } from './recipients.ts';
 import type { ReportReader } from './report-reader.ts';

@@ -2,7 +2,7 @@
 import { setTimeout } from 'node:timers/promises';
 import { describe, expect, test } from 'vitest';
 import { retryNow } from '../../src/queue/operate.ts';
-import { relayAlert } from '../../src/smtp/relay-alert.ts';
+import { relayAlert } from '../../src/smtp/alerts.ts';
 import { findDestination, relayPause } from '../../src/store/destinations.ts';
 import { configOf, mailDomain, startQueue, type QueueOptions, type TestQueue } from '../harness/queue.ts';
 import { CLOSE, startSmtpPeer, type PeerScript, type SmtpPeer } from '../harness/smtp-peer.ts';

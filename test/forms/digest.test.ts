@@ -2,7 +2,7 @@ import { expect, test } from 'vitest';
 import { formSchema } from '../../src/config/schema.ts';
 import { lastDue } from '../../src/forms/digest.ts';
 import { digestMail, entryOf } from '../../src/forms/digest-mail.ts';
-import { ownerFields } from '../../src/forms/display.ts';
+import { ownerFields } from '../../src/forms/form-mail.ts';
 import { translationOf } from '../../src/languages/languages.ts';
 import { isoTime } from '../../src/lib/clock.ts';
 import type { SubmissionRow } from '../../src/store/tables.ts';

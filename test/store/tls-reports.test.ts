@@ -1,8 +1,7 @@
 import { expect, test } from 'vitest';
 import type { ServerConfig } from '../../src/config/schema.ts';
 import { silentLog } from '../../src/lib/log.ts';
-import { createTlsReports } from '../../src/smtp-client/tls-reports.ts';
-import { TlsSessions } from '../../src/smtp-client/tls-sessions.ts';
+import { createTlsReports, TlsSessions } from '../../src/smtp-client/tls-reports.ts';
 import { testClock } from '../harness/clock.ts';
 import { startTestDns } from '../harness/dns.ts';
 import { configOf } from '../harness/queue.ts';

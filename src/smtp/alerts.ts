@@ -1,12 +1,16 @@
 /**
- * The alert that tells the operator that mail of this server is not wanted somewhere: because of what we are, not of whom
- * it is for. One a day at most, whether that was said in the dialogue or came back later.
+ * Alerts to the operator about what other mail servers say: that mail of this server is not wanted somewhere, because of what
+ * we are, not of whom it is for, whether that was said in the dialogue or came back later; and that the smarthost fails. Each
+ * is sent once a day at most.
  */
 import type { ServerConfig } from '../config/schema.ts';
 import { parseAddress } from '../lib/addresses.ts';
+import { isoTime } from '../lib/clock.ts';
 import type { BounceClass } from '../mail/bounce-class.ts';
-import type { Failure } from '../queue/transport.ts';
+import type { RelayPause } from '../queue/relay.ts';
 import { alertOperator } from '../queue/system-mail.ts';
+import type { Failure } from '../queue/transport.ts';
+import { readRelay } from '../smtp-client/route.ts';
 import type { Store } from '../store/store.ts';
 import type { MessageRow } from '../store/tables.ts';
 
@@ -15,7 +19,7 @@ export interface PolicyParts {
   readonly config: () => ServerConfig;
 }
 
-export interface NotWanted {
+interface NotWanted {
   readonly message: Pick<MessageRow, 'id' | 'kind'>;
   readonly recipient: string;
   /** The other server's words. */
@@ -34,7 +38,7 @@ const OWN: ReadonlySet<MessageRow['kind']> = new Set([
   'reply',
 ]);
 
-/** Sends it, unless there was one today. Rejects where the store cannot be used. */
+/** Tells the operator that mail of this server is refused, unless it did so today. Rejects where the store cannot be used. */
 export async function policyAlert(
   { message, recipient, reply, when }: NotWanted,
   { store, config }: PolicyParts,
@@ -69,4 +73,33 @@ export async function policyAlertFor({ message, recipients, at }: Failure, parts
 /** Whether mail of this class is refused because of us. */
 export function isAboutUs(why: BounceClass): boolean {
   return ABOUT_US.has(why);
+}
+
+/**
+ * Tells the operator that the smarthost fails, so that all mail waits: with the second pause in a row, because a restart of
+ * the smarthost is over by then. Where mail to the operator needs the smarthost too, it waits with the rest. Rejects where the store cannot be used.
+ */
+export async function relayAlert(
+  { pauses, reply, until, at }: RelayPause,
+  { store, config }: { readonly store: Store; readonly config: ServerConfig },
+): Promise<void> {
+  const { relay } = config.delivery;
+  if (relay === null || pauses < 2) return;
+  const { hostname } = config.server;
+  const { host, port } = readRelay(relay);
+  const text = [
+    `${hostname} cannot send mail through its smarthost ${host}, port ${port}:`,
+    '',
+    `    ${reply}`,
+    '',
+    `All mail waits in the queue, and nothing has bounced. The next attempt is at ${isoTime(until)}.`,
+    '',
+    'Check `delivery.relay` in server.yml: host, port, user name and password. To see what the smarthost answers now:',
+    '',
+    '    postern doctor',
+    '',
+    'After a change of server.yml, or with `postern queue retry`, mail is tried again at once.',
+  ].join('\n');
+  const subject = `${hostname} cannot send mail: the smarthost fails`;
+  await alertOperator(store, { name: 'relay', subject, text, days: 1 }, { ...config.server, now: at });
 }
