@@ -8,10 +8,9 @@ import { nearest, formatProblem } from '../config/problem.ts';
 import { type ProjectConfig, projectSchema } from '../config/schema.ts';
 import { formatMailbox, type Mailbox } from '../lib/addresses.ts';
 import { messageOf, UserError } from '../lib/errors.ts';
-import { languageOf } from '../templates/builtin.ts';
+import { builtinSender, builtinSubject, languageOf, visitorName, visitorSubject } from '../templates/builtin.ts';
 import { compileTemplates } from '../templates/engine.ts';
 import { type Variables, type TemplateType, TemplateRenderError } from '../templates/template.ts';
-import { builtinSender, builtinSubject, visitorName, visitorSubject } from '../templates/visitor.ts';
 import { UsageError, CommandFailed, FilesRefused } from './client.ts';
 import { JSON_OUT, type CliCommand } from './command.ts';
 import {

@@ -11,7 +11,7 @@ import type { Figure } from '../http/metrics.ts';
 import type { CertificateFailure, CertificateState } from '../lib/certificate.ts';
 import { isoTime, type Clock } from '../lib/clock.ts';
 import type { Log } from '../lib/log.ts';
-import { receiverOf, type Receiver } from '../queue/receivers.ts';
+import { receiverOf, type Receiver } from '../queue/destinations.ts';
 import { alertOperator, type OperatorAlert } from '../queue/system-mail.ts';
 import { mailWaitingSince, type WaitingMail } from '../store/alerts.ts';
 import type { Store } from '../store/store.ts';

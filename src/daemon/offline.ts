@@ -27,7 +27,7 @@ import { stateOf } from '../domains/certificates.ts';
 import { statusOf, wordsOf, type Refusal } from '../http/answer.ts';
 import { trace } from '../explain/trace.ts';
 import { queueReads, tracing } from '../http/api/queue.ts';
-import { invalid, json, writerOf, type CallOf, type DataOf, type Done } from '../http/api/route.ts';
+import { invalid, success, writerOf, type CallOf, type DataOf, type Success } from '../http/api/route.ts';
 import { systemClock } from '../lib/clock.ts';
 import { allCertificates, type CertificateStatus } from '../store/certificates.ts';
 import { postgresOptions } from './configuration.ts';
@@ -65,10 +65,10 @@ export async function answerOffline(file: string, request: OfflineRequest, env: 
     serve(doctor.check, async ({ query: { dnsbl, port25 } }) => {
       const store = await open().catch(unreadable);
       const examine = await openDoctor({ file, readable, reading, store, path: env['PATH'] });
-      return json(await examine({ dnsbl: dnsbl.filter((name) => name !== undefined), port25 }));
+      return success(await examine({ dnsbl: dnsbl.filter((name) => name !== undefined), port25 }));
     }),
     serve(configCheck.check, async () => {
-      return json(await checkConfig(file, reading, await contextOf(await open(), secrets)));
+      return success(await checkConfig(file, reading, await contextOf(await open(), secrets)));
     }),
   ];
   try {
@@ -83,7 +83,7 @@ export async function answerOffline(file: string, request: OfflineRequest, env: 
 /** A route with its handler, as `implement` of the API has it. */
 function serve<R extends ContractRoute>(
   route: R,
-  handle: (call: Pick<CallOf<R>, 'query' | 'params'>) => Promise<Done<DataOf<R>> | Refusal>,
+  handle: (call: Pick<CallOf<R>, 'query' | 'params'>) => Promise<Success<DataOf<R>> | Refusal>,
   source?: string,
 ) {
   return {

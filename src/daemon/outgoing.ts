@@ -7,8 +7,7 @@ import type { Clock } from '../lib/clock.ts';
 import type { Log } from '../lib/log.ts';
 import type { ListenAddress } from '../lib/sockets.ts';
 import { version } from '../lib/version.ts';
-import { MtaSts, type MtaStsOptions } from '../smtp-client/mta-sts.ts';
-import type { LoopbackAddress, LoopbackSmtp } from '../smtp-client/route.ts';
+import { MtaSts, type LoopbackAddress, type LoopbackSmtp, type MtaStsOptions } from '../smtp-client/route.ts';
 import { isDomainKnown } from '../store/domains.ts';
 import type { Store } from '../store/store.ts';
 

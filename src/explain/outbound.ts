@@ -1,8 +1,8 @@
 /** What becomes of mail to an address elsewhere: whether it may be sent, whether it is sent now, to which hosts, and how it went. */
-import type { HostTlsa } from '../dns/tlsa.ts';
+import type { HostTlsa } from '../dns/mx.ts';
 import { parseAddress } from '../lib/addresses.ts';
 import { isoTime } from '../lib/clock.ts';
-import { isRelayed } from '../queue/relay.ts';
+import { isRelayed } from '../queue/destinations.ts';
 import { KINDS } from '../queue/worker.ts';
 import { findRoute, routeRule, tlsPolicy, type Route, type NextHop } from '../smtp-client/route.ts';
 import { recentAttemptsAt, recentAttemptsTo, type RecentAttempt } from '../store/messages.ts';

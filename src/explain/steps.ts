@@ -7,8 +7,7 @@ import type { Dnssec } from '../dns/dnssec.ts';
 import type { Resolver } from '../dns/resolver.ts';
 import type { Clock } from '../lib/clock.ts';
 import type { Random } from '../queue/transport.ts';
-import type { MtaSts } from '../smtp-client/mta-sts.ts';
-import type { LoopbackSmtp } from '../smtp-client/route.ts';
+import type { LoopbackSmtp, MtaSts } from '../smtp-client/route.ts';
 import type { Directory } from '../smtp/recipients.ts';
 import type { Store } from '../store/store.ts';
 

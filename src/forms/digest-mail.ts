@@ -19,8 +19,8 @@ import {
   smallText,
   titleText,
   valueText,
+  visitorName,
 } from '../templates/builtin.ts';
-import { visitorName } from '../templates/visitor.ts';
 import { emailOf, isEmailField, readFields, readReasons, valuesOf } from './fields.ts';
 
 /** A submission that is kept as spam. */

@@ -23,18 +23,21 @@ import { filesOf, readFile, submissionToMail, type SubmissionToMail } from '../s
 import type { FileRow, MessageRow, SubmissionRow } from '../store/tables.ts';
 import {
   bodyText,
+  builtinSender,
+  builtinSubject,
   buttonLink,
   firstRow,
   lastRow,
   mailPage,
   smallText,
   titleText,
+  visitorName,
+  visitorSubject,
   type Builtin,
 } from '../templates/builtin.ts';
 import { builtinTemplates, isBuiltin, oneLine } from '../templates/engine.ts';
 import type { ProjectTemplates, RenderedPart, Renderer, RenderPart } from '../templates/render.ts';
 import type { Rendered, TemplateFault, TemplateType, Variables } from '../templates/template.ts';
-import { builtinSender, builtinSubject, visitorName, visitorSubject } from '../templates/visitor.ts';
 import {
   emailOf,
   isBlank,

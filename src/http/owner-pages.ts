@@ -25,7 +25,7 @@ import { type Content, html } from '../lib/html.ts';
 import { chunksOfFile, filesOf, findSubmission } from '../store/submissions.ts';
 import { suppress } from '../store/suppressions.ts';
 import type { FileRow, SubmissionRow } from '../store/tables.ts';
-import { visitorName } from '../templates/visitor.ts';
+import { visitorName } from '../templates/builtin.ts';
 import { type Answer, download, page } from './answer.ts';
 import { type Exchange, translationFor } from './context.ts';
 import { layout, mark } from './pages/layout.ts';

@@ -19,8 +19,7 @@ import { refuse, statusOf, type Refusal, type Answer, json, page, refusedA } fro
 import { findChallenge } from '../store/certificates.ts';
 import type { Store } from '../store/store.ts';
 import { probeStore } from '../store/tenants.ts';
-import type { Route, Services } from './api/route.ts';
-import { createServe, type ServeParts } from './api/serve.ts';
+import { createServe, type Route, type ServeParts, type Services } from './api/route.ts';
 import { apiRoutes } from './api/table.ts';
 import {
   originOf,

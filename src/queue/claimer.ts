@@ -22,7 +22,8 @@ import type { Statement } from '../store/statement.ts';
 import type { Store } from '../store/store.ts';
 import type { DestinationRow } from '../store/tables.ts';
 import { Destination, claimDelays, type RetryOptions } from './retry.ts';
-import { isWebhook, type Transport } from './transport.ts';
+import { isWebhook } from './destinations.ts';
+import type { Transport } from './transport.ts';
 
 export interface ClaimerOptions {
   readonly store: Store;

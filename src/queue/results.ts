@@ -26,11 +26,9 @@ import { StoreError, UnmetError, type Store } from '../store/store.ts';
 import { suppress } from '../store/suppressions.ts';
 import type { AttemptRow, DeliveryRow, MessageRow } from '../store/tables.ts';
 import type { HeldBody } from './bodies.ts';
-import type { OnRelayPause } from './relay.ts';
-import { receiverOf, type Receiver } from './receivers.ts';
+import { isWebhook, receiverOf, type OnRelayPause, type Receiver } from './destinations.ts';
 import { retryDelay, type Destination, type RetryOptions } from './retry.ts';
 import {
-  isWebhook,
   NOBODY,
   type FailedRecipient,
   type OnFailure,

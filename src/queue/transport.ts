@@ -178,11 +178,6 @@ export interface Transport {
   stop(graceMs: number): Promise<void>;
 }
 
-/** Whether deliveries to this destination are posted to a webhook: its id has an underscore, and no domain has one there. */
-export function isWebhook(destination: string): boolean {
-  return destination.startsWith('whk_');
-}
-
 /** A recipient whom the message will never reach. */
 export interface FailedRecipient {
   readonly address: string;

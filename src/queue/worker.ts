@@ -1,37 +1,36 @@
 /**
  * The worker: claims what is due, hands it to the transport, writes down how each try ended. What it claims is leased, so
  * that after a crash the next start (SQLite) or another daemon within a minute (PostgreSQL) goes on where this one ended;
- * an end that cannot be written is written again until it can, and no connection sends more until then.
+ * an end that cannot be written is written again until it can, and no connection sends more until then. Here is also what it
+ * does by the clock.
  */
 import type { ServerConfig } from '../config/schema.ts';
 import type { Clock } from '../lib/clock.ts';
 import { errorFields, messageOf } from '../lib/errors.ts';
 import type { Log } from '../lib/log.ts';
 import { recipientStatuses, releaseParked } from '../store/consents.ts';
-import { nextDueAt, RELAY } from '../store/destinations.ts';
-import { beginDeliveries, type ClaimedRow } from '../store/leases.ts';
-import { findMessages } from '../store/messages.ts';
+import { nextDueAt, noteDue, RELAY, repairDue } from '../store/destinations.ts';
+import { beginDeliveries, leasedTo, renewLeases, takeBackLeases, type ClaimedRow } from '../store/leases.ts';
+import { findMessage, findMessages, giveBack, walkWaiting } from '../store/messages.ts';
 import type { Store } from '../store/store.ts';
 import type { MessageKind, MessageRow } from '../store/tables.ts';
 import { suspendedTenants } from '../store/tenants.ts';
 import { Bodies } from './bodies.ts';
-import { Claimer, type Claimed } from './claimer.ts';
-import { Maintenance } from './maintenance.ts';
-import { ResultWriter, type ClaimedBatch, type Counted, type Withheld } from './results.ts';
-import { besideRelay, isRelayed, relayTable, type OnRelayPause } from './relay.ts';
+import { Claimer, LEASE, type Claimed } from './claimer.ts';
+import { isWebhook, besideRelay, isRelayed, relayTable, type OnRelayPause } from './destinations.ts';
+import {
+  ResultWriter,
+  writeExpired,
+  type ClaimedBatch,
+  type Counted,
+  type Withheld,
+  type WritingOptions,
+} from './results.ts';
 import { Destination, WEBHOOK_RETRY_MS, type RetryOptions } from './retry.ts';
 import { createSandbox, SANDBOX } from './sandbox.ts';
-import {
-  isWebhook,
-  type Admission,
-  type Batch,
-  type OnFailure,
-  type Random,
-  type Source,
-  type Transport,
-} from './transport.ts';
+import { type Admission, type Batch, type OnFailure, type Random, type Source, type Transport } from './transport.ts';
 
-export interface WorkerOptions {
+interface WorkerOptions {
   readonly store: Store;
   readonly clock: Clock;
   readonly log: Log;
@@ -375,4 +374,117 @@ export class Worker {
 function suppression(row: ClaimedRow, message: MessageRow | undefined): 'suppressed' | 'stopped' | undefined {
   if (message?.kind === 'notification') return row.stopped === 1 ? 'stopped' : undefined;
   return message !== undefined && KINDS[message.kind].suppression && row.suppressed === 1 ? 'suppressed' : undefined;
+}
+
+// By the clock: keeping its leases, taking back those that nobody keeps, and giving up what is too old.
+
+interface MaintenanceOptions extends WritingOptions {
+  readonly owner: string;
+  /** Whether the delivery is claimed in this process. */
+  readonly isClaimed: (id: string) => boolean;
+}
+
+const RENEW_EVERY = LEASE / 3;
+const SWEEP_EVERY = 60_000;
+/** From this age on a lease may run out before what is sent under it has arrived. */
+const SAFE = (LEASE * 3) / 4;
+/** Between two parts of a long walk. */
+const WALK_EVERY = 1000;
+const STRETCH = 500;
+const STRETCHES = 4;
+
+class Maintenance {
+  readonly #options: MaintenanceOptions;
+  #started = false;
+  /** On both clocks: the monotonic one stands still while the machine is suspended, and leases run out by the other. */
+  #renewed: { readonly wall: number; readonly monotonic: number };
+  /** On the monotonic clock. */
+  #sweepAt = -Infinity;
+  #walkAt = -Infinity;
+  #walk: { state: 'queued' | 'deferred'; after: string } = { state: 'queued', after: '' };
+
+  constructor(options: MaintenanceOptions) {
+    this.#options = options;
+    this.#renewed = { wall: options.clock.now(), monotonic: options.clock.monotonic() };
+  }
+
+  /** Before the first claim: what the last run left. On SQLite there is no other daemon that could hold a lease. */
+  async start(): Promise<void> {
+    if (this.#started) return;
+    const { store } = this.#options;
+    await this.#takeBack(store.dialect === 'sqlite' ? Number.MAX_SAFE_INTEGER : this.#options.clock.now());
+    this.#started = true;
+  }
+
+  /** Whether what is claimed here is surely nobody else's. */
+  areLeasesSafe(): boolean {
+    return this.#options.store.dialect === 'sqlite' || this.#age() < SAFE;
+  }
+
+  /** How long ago the leases were renewed, by the clock that says more. */
+  #age(): number {
+    const { clock } = this.#options;
+    return Math.max(clock.monotonic() - this.#renewed.monotonic, clock.now() - this.#renewed.wall);
+  }
+
+  /** Does what is due. Rejects where the store cannot. */
+  async run(): Promise<void> {
+    const { store, clock, owner } = this.#options;
+    const monotonic = clock.monotonic();
+    // Before leases are taken back, too: to a clock that was just set forward our own seem to be over.
+    const isSweep = monotonic >= this.#sweepAt;
+    if (store.dialect === 'postgres' && (isSweep || this.#age() >= RENEW_EVERY)) {
+      const wall = clock.now();
+      await store.write([renewLeases({ owner, until: wall + LEASE })]);
+      this.#renewed = { wall, monotonic };
+    }
+    if (monotonic >= this.#walkAt) await this.#expire(monotonic);
+    if (!isSweep) return;
+    await this.#returnOrphans();
+    if (store.dialect === 'postgres') {
+      await this.#takeBack(clock.now());
+      await store.write([repairDue({ now: clock.now() })]);
+    }
+    this.#sweepAt = monotonic + SWEEP_EVERY;
+  }
+
+  async #takeBack(before: number): Promise<void> {
+    const { store, clock, log } = this.#options;
+    const destinations = await takeBackLeases(store, before, clock.now());
+    if (destinations === 0) return;
+    log.warn('queue.taken_back', { destinations });
+    // What had not begun is due at once.
+    this.#options.wake();
+  }
+
+  /** Claims whose commit seemed to fail and did not, and ends that could not be written. */
+  async #returnOrphans(): Promise<void> {
+    const { store, clock, owner, isClaimed } = this.#options;
+    const due = clock.now();
+    for (const { id, attempts, destination } of await leasedTo(store, owner)) {
+      if (isClaimed(id)) continue;
+      await store.write([giveBack({ id, owner, attempts, due }), noteDue({ name: destination, due })]);
+    }
+  }
+
+  /** Goes some stretches further through what waits; that is all of it where it is not very much. */
+  async #expire(monotonic: number): Promise<void> {
+    const { store, clock } = this.#options;
+    const now = clock.now();
+    for (let i = 0; i < STRETCHES; i++) {
+      const { state, after } = this.#walk;
+      const { overdue, next } = await walkWaiting(store, state, { after, limit: STRETCH, now });
+      const messages = Map.groupBy(overdue, ({ message }) => message);
+      await Promise.all(
+        Array.from(messages, async ([id, rows]) => writeExpired(rows, await findMessage(store, id), this.#options)),
+      );
+      this.#walk =
+        next === '' ? { state: state === 'queued' ? 'deferred' : 'queued', after: '' } : { state, after: next };
+      if (next === '' && state === 'deferred') {
+        this.#walkAt = monotonic + SWEEP_EVERY;
+        return;
+      }
+    }
+    this.#walkAt = monotonic + WALK_EVERY;
+  }
 }

@@ -8,11 +8,10 @@ import type { Clock } from '../lib/clock.ts';
 import { errorFields } from '../lib/errors.ts';
 import type { Log } from '../lib/log.ts';
 import { untouched, type Batch, type Result, type Unreachable } from '../queue/transport.ts';
-import { HostAttempt } from './attempt.ts';
 import { appliedTlsPolicy, type NextHop } from './route.ts';
 import { openSession, type Opened, type Session, type Target } from './session.ts';
 import type { TlsSession } from './tls-reports.ts';
-import { transact, type Spoken } from './transaction.ts';
+import { HostAttempt, transact, type Spoken } from './transaction.ts';
 import type { Timeouts, Wire } from './wire.ts';
 
 const FIRST_LIMIT = 2;

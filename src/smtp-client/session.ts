@@ -10,7 +10,7 @@ import { isIP } from 'node:net';
 import type { ConnectionOptions } from 'node:tls';
 import { isThisMachine } from '../config/scalars.ts';
 import { namesHost } from '../dns/mta-sts.ts';
-import type { HostTlsa, TlsaRecord } from '../dns/tlsa.ts';
+import type { HostTlsa, TlsaRecord } from '../dns/mx.ts';
 import { messageOf } from '../lib/errors.ts';
 import type { AppliedPolicy, Peer, PolicyName, TlsResult } from '../queue/transport.ts';
 import { classify, happeningText, type Happening, type Reply, type ReplyClass, type Step } from './reply.ts';

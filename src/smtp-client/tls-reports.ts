@@ -35,8 +35,7 @@ import {
   type TlsReportRow,
   type TlsSessionsRow,
 } from '../store/tls-reports.ts';
-import type { PolicyFailure } from './mta-sts.ts';
-import type { AppliedTlsPolicy } from './route.ts';
+import type { AppliedTlsPolicy, PolicyFailure } from './route.ts';
 
 interface TlsReportsParts {
   readonly store: Store;

@@ -7,7 +7,7 @@ import type { ServerConfig } from '../config/schema.ts';
 import { mailauthResolver, type Resolver } from '../dns/resolver.ts';
 import { Budget } from '../lib/batch.ts';
 import type { Clock } from '../lib/clock.ts';
-import { createGarbage } from '../lib/gc.ts';
+import { createBufferCollector } from '../lib/gc.ts';
 import { authorRefusal, dmarcRefusal, type Refusal, writeAuthResults } from '../mail/auth-results.ts';
 import { authenticate, createMemory } from '../mail/authenticate.ts';
 import { receivedLine } from '../mail/header.ts';
@@ -93,12 +93,12 @@ export function createSmtpPolicy(parts: SmtpPolicyParts): SmtpPolicy {
 export function policyBasis(
   { store, clock, log, freeSpace }: Pick<SmtpPolicyParts, 'store' | 'clock' | 'log' | 'freeSpace'>,
   limits: () => ServerConfig['limits'],
-): Pick<SmtpPolicy, 'store' | 'clock' | 'log' | 'garbage' | 'limits' | 'outage'> {
+): Pick<SmtpPolicy, 'store' | 'clock' | 'log' | 'usedBuffers' | 'limits' | 'outage'> {
   return {
     store,
     clock,
     log,
-    garbage: createGarbage(),
+    usedBuffers: createBufferCollector(),
     limits: () => ({ message: limits().message, hops: limits().smtp.hops }),
     outage: () => (freeSpace.below(limits().free_disk) ? DISK_FULL : undefined),
   };

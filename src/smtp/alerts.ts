@@ -7,7 +7,7 @@ import type { ServerConfig } from '../config/schema.ts';
 import { parseAddress } from '../lib/addresses.ts';
 import { isoTime } from '../lib/clock.ts';
 import type { BounceClass } from '../mail/bounce-class.ts';
-import type { RelayPause } from '../queue/relay.ts';
+import type { RelayPause } from '../queue/destinations.ts';
 import { alertOperator } from '../queue/system-mail.ts';
 import type { Failure } from '../queue/transport.ts';
 import { readRelay } from '../smtp-client/route.ts';

@@ -6,7 +6,7 @@
  */
 import { isAscii } from 'node:buffer';
 import { z } from 'zod';
-import { createGarbage, type Garbage } from '../lib/gc.ts';
+import { createBufferCollector, type BufferCollector } from '../lib/gc.ts';
 import { returnPath, forwardSender } from '../mail/own-addresses.ts';
 import { readAuthResults, needsFromRewrite, type AuthResults } from '../mail/auth-results.ts';
 import type { Source } from '../queue/transport.ts';
@@ -48,12 +48,12 @@ function createSource(
   idOf: (source: string) => string,
   headOf: (original: Original) => Promise<Head>,
 ): Source {
-  const garbage = createGarbage();
+  const usedBuffers = createBufferCollector();
   return {
     async prepare(message, kept) {
       const inbound = await findInbound(store, idOf(message.source));
       if (inbound === undefined) return { kind: 'unrenderable', reason: 'the original message has been deleted' };
-      const read = await openRaw(store, inbound, garbage);
+      const read = await openRaw(store, inbound, usedBuffers);
       if (kept !== undefined) {
         const { sender, size, encoding } = message;
         const from = inbound.size - (size - kept.length);
@@ -213,17 +213,17 @@ export function readForward(json: string): ForwardSource {
 type ReadFrom = (from: number) => Iterable<Uint8Array> | AsyncIterable<Uint8Array>;
 
 /** A small message is read once and held, a larger one is read from the store piece by piece, each time anew. */
-async function openRaw(store: Store, inbound: InboundRow, garbage: Garbage): Promise<ReadFrom> {
-  if (inbound.size > RAW_CHUNK_BYTES) return (from) => discarded(piecesFrom(store, inbound, from), garbage);
+async function openRaw(store: Store, inbound: InboundRow, usedBuffers: BufferCollector): Promise<ReadFrom> {
+  if (inbound.size > RAW_CHUNK_BYTES) return (from) => discarded(piecesFrom(store, inbound, from), usedBuffers);
   const held: Uint8Array[] = [];
   for await (const piece of piecesFrom(store, inbound, 0)) held.push(piece);
   return (from) => [Buffer.concat(held).subarray(from)];
 }
 
-async function* discarded(pieces: AsyncIterable<Uint8Array>, garbage: Garbage): AsyncGenerator<Uint8Array> {
+async function* discarded(pieces: AsyncIterable<Uint8Array>, usedBuffers: BufferCollector): AsyncGenerator<Uint8Array> {
   for await (const piece of pieces) {
     yield piece;
-    garbage.add(piece.length);
+    usedBuffers.add(piece.length);
   }
 }
 

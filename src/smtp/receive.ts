@@ -6,7 +6,7 @@ import { isAscii } from 'node:buffer';
 import { asciiAddress } from '../lib/addresses.ts';
 import type { Clock } from '../lib/clock.ts';
 import { codeOf, errorFields } from '../lib/errors.ts';
-import type { Garbage } from '../lib/gc.ts';
+import type { BufferCollector } from '../lib/gc.ts';
 import { newId } from '../lib/ids.ts';
 import type { Log } from '../lib/log.ts';
 import type { Refusal } from '../mail/auth-results.ts';
@@ -64,7 +64,7 @@ export interface ReceiveParts {
   /** Notes why mail was refused; nobody waits for it. */
   readonly record: (said: readonly LoggedReply[]) => void;
   /** Takes note of bytes that came and are done with. */
-  readonly garbage: Garbage;
+  readonly usedBuffers: BufferCollector;
   readonly limits: () => { readonly message: number; readonly hops: number };
 }
 
@@ -117,7 +117,7 @@ export class Reception implements Omit<Sink, 'end'> {
       return undefined;
     }
     this.#ascii &&= isAscii(bytes);
-    this.#parts.garbage.add(bytes.length);
+    this.#parts.usedBuffers.add(bytes.length);
     return this.#chunks.add(bytes, () => this.#look());
   }
 

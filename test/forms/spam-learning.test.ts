@@ -1,10 +1,9 @@
 /** The filter learns from what owners decide, and sees what is posted to several forms. */
 import { describe, expect, test } from 'vitest';
 import { createSpamProtection, createTools } from '../../src/forms/spam/filter.ts';
-import { createRepetition } from '../../src/forms/spam/repetition.ts';
 import { createSpamServices } from '../../src/forms/spam/services.ts';
 import { readText } from '../../src/forms/spam/text.ts';
-import { visitReasons } from '../../src/forms/spam/signs.ts';
+import { createRepetition, visitReasons } from '../../src/forms/spam/signs.ts';
 import { readModel } from '../../src/forms/spam/model.ts';
 import type { HttpReply, HttpRequest } from '../../src/dns/guarded-fetch.ts';
 import { silentLog } from '../../src/lib/log.ts';

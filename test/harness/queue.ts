@@ -9,7 +9,7 @@ import type { Dnssec } from '../../src/dns/dnssec.ts';
 import type { Resolver } from '../../src/dns/resolver.ts';
 import type { Fields, Log } from '../../src/lib/log.ts';
 import { createSmtpClient, type SmtpClientOptions } from '../../src/smtp-client/client.ts';
-import { MtaSts, type MtaStsOptions } from '../../src/smtp-client/mta-sts.ts';
+import { MtaSts, type MtaStsOptions } from '../../src/smtp-client/route.ts';
 import { enqueue, type NewMessage } from '../../src/queue/enqueue.ts';
 import type { Transport, OnFailure, Prepared, Source } from '../../src/queue/transport.ts';
 import { showMessage } from '../../src/queue/operate.ts';

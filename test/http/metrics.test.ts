@@ -7,7 +7,7 @@ import { createMetrics } from '../../src/http/metrics.ts';
 import { enqueue, type NewMessage } from '../../src/queue/enqueue.ts';
 import { noteDue, pauseDestination, setHeld } from '../../src/store/destinations.ts';
 import { readFigures } from '../../src/store/figures.ts';
-import { receiverOf } from '../../src/queue/receivers.ts';
+import { receiverOf } from '../../src/queue/destinations.ts';
 import { readPages } from '../docs/markdown.ts';
 import { testClock } from '../harness/clock.ts';
 import { startTestWorld } from '../harness/daemon.ts';

@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import { Room } from '../../src/http/api/serve.ts';
+import { Room } from '../../src/http/api/route.ts';
 
 const MIB = 1024 * 1024;
 

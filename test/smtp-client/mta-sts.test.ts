@@ -2,7 +2,7 @@
 import { expect, test } from 'vitest';
 import { systemClock } from '../../src/lib/clock.ts';
 import { silentLog } from '../../src/lib/log.ts';
-import { MtaSts, type PolicyFailure } from '../../src/smtp-client/mta-sts.ts';
+import { MtaSts, type PolicyFailure } from '../../src/smtp-client/route.ts';
 import { policy, startPolicyServer, type PolicyServer } from '../harness/policy-server.ts';
 import { openTestStore } from '../harness/store.ts';
 

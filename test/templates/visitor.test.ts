@@ -1,7 +1,7 @@
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
 import { translationOf } from '../../src/languages/languages.ts';
-import { builtinSender, builtinSubject, visitorName, visitorSubject } from '../../src/templates/visitor.ts';
+import { builtinSender, builtinSubject, visitorName, visitorSubject } from '../../src/templates/builtin.ts';
 
 test.each<[fields: [string, string | string[]][], name: string | undefined]>([
   [[['name', 'Zoë Müller']], 'Zoë Müller'],

@@ -13,11 +13,11 @@ import type { Store } from '../../store/store.ts';
 import { readControl, readFields } from '../fields.ts';
 import { createExtract, type Extract, type Features } from './features.ts';
 import { createLearning, createTextFilter, readModel, type Learning, type Model, type Weights } from './model.ts';
-import { createRepetition, type Repetition } from './repetition.ts';
 import { createSpamServices, type SpamServices } from './services.ts';
 import {
   blockedBy,
   createDisposable,
+  createRepetition,
   disguiseReasons,
   gibberishReasons,
   headerReasons,
@@ -29,6 +29,7 @@ import {
   visitReasons,
   type Reason,
   type RefusesMail,
+  type Repetition,
 } from './signs.ts';
 import { createKnownHosts, readText, type KnownHosts, type Rules, type SpamInput, type Text } from './text.ts';
 

@@ -12,7 +12,7 @@ import type { EventRow } from '../../store/tables.ts';
 import { type Answer, csv, prefersCsv, lacksPermission, refuse, unavailable } from '../answer.ts';
 import { header, principalOf } from '../context.ts';
 import { sessionPrincipal } from '../session-cookie.ts';
-import { invalidAt, implement, json, notFound, pageOf, type Route, type Services, writerOf } from './route.ts';
+import { invalidAt, implement, success, notFound, pageOf, type Route, type Services, writerOf } from './route.ts';
 
 /** So many buckets are shown by default. */
 const DEFAULT_BUCKETS: Readonly<Record<contract.Interval, number>> = { hour: 24, day: 30, month: 12 };
@@ -60,7 +60,7 @@ export function analyticsRoutes(services: Services): Route[] {
           if (row.domain !== '') numbersOf(byDomain, row.domain)[name] += row.count;
         }
       }
-      return json({
+      return success({
         from,
         to,
         interval,
@@ -83,7 +83,7 @@ export function analyticsRoutes(services: Services): Route[] {
       const days = (await usageOf(store, tenant, { ...span, key })).filter((row) => known.has(row.key));
       const rows = days.map((row) => ({ ...row, day: isoDay(row.day) }));
       const asCsv = format === undefined ? prefersCsv(header(exchange.request, 'accept')) : format === 'csv';
-      if (!asCsv) return json({ usage: rows });
+      if (!asCsv) return success({ usage: rows });
       const cells = rows.map((row) => COLUMNS.map((name) => row[name]));
       return csv(COLUMNS, cells, `api-usage-${isoDay(span.from)}-${isoDay(now)}.csv`);
     },
@@ -93,7 +93,7 @@ export function analyticsRoutes(services: Services): Route[] {
       if (from !== undefined && (from > now || from < earliest)) {
         return invalidAt('from', `must be a time of the last 48 hours, such as ${isoTime(startOf('day', now))}`);
       }
-      return json(await overview.show(principal, from ?? startOf('day', now)));
+      return success(await overview.show(principal, from ?? startOf('day', now)));
     },
     async events({ principal, query: { limit, cursor, type, domain, form, from = 0, to } }) {
       if (domain !== undefined && !mayTouch(principal, domain)) return refuse('AUTH_DOMAIN_NOT_ALLOWED');
@@ -101,7 +101,7 @@ export function analyticsRoutes(services: Services): Route[] {
       const wanted = { tenant: principal.tenant.id, type, domains, form, from, until: to ?? clock.now() + 1 };
       const { events, count } = await pageOfEvents({ store, counts }, { ...wanted, before: cursor, limit });
       const { page, next_cursor } = pageOf(events, limit, ({ id }) => id);
-      return json({ events: page.map(shown), count, next_cursor });
+      return success({ events: page.map(shown), count, next_cursor });
     },
     stream({ principal, exchange, query: { types, domain, form } }) {
       if (domain !== undefined && !mayTouch(principal, domain)) return refuse('AUTH_DOMAIN_NOT_ALLOWED');

@@ -12,7 +12,7 @@ import { writeIfMet } from '../../store/store.ts';
 import { type Exchange, overLimit, rateLimited } from '../context.ts';
 import { type Refusal, refuse } from '../answer.ts';
 import { formSettings, knownCollections, refuseForms, refuseRecipients, shownForms } from './forms.ts';
-import { type Call, implement, json, notFound, pageOf, type Route, type Services } from './route.ts';
+import { type Call, implement, success, notFound, pageOf, type Route, type Services } from './route.ts';
 
 const MAX_FORMS = 100;
 
@@ -65,11 +65,11 @@ export function collectionsRoutes(services: Services): Route[] {
       const rest = cursor === undefined ? all : all.filter(({ name }) => name > cursor);
       const { page, next_cursor } = pageOf(rest, limit, ({ name }) => name);
       const shown = await Promise.all(page.map((collection) => show(collection, exchange)));
-      return json({ collections: shown, count: all.length, next_cursor });
+      return success({ collections: shown, count: all.length, next_cursor });
     },
     async show(call) {
       const found = await find(call, call.params.name);
-      return found === undefined ? notFound('collection', call.params.name) : json(await show(found, call.exchange));
+      return found === undefined ? notFound('collection', call.params.name) : success(await show(found, call.exchange));
     },
     async create({ principal, exchange, body }) {
       const { name, title, settings, allowed_origins } = body;
@@ -99,7 +99,7 @@ export function collectionsRoutes(services: Services): Route[] {
       if (made.kind !== 'free') return unavailable(made, exchange);
       const addresses = [...collection.forms.values()].flatMap(({ to, fallbackTo }) => [...to, ...fallbackTo]);
       if (principal.environment === 'live') await consent.ask({ tenant: collection.tenant, addresses });
-      return json(await show(collection, exchange));
+      return success(await show(collection, exchange));
     },
     async remove(call) {
       const { name } = call.params;
@@ -110,7 +110,7 @@ export function collectionsRoutes(services: Services): Route[] {
         const message = `${name} is defined in the project ${project.slug}. Remove it there.`;
         return refuse('CONFLICT', { message });
       }
-      const shown = json(await show(found, call.exchange));
+      const shown = success(await show(found, call.exchange));
       const ids = [...found.forms.values()].map(counterOf);
       await store.write([deleteCollection({ name }), forgetForms(ids)]);
       return shown;

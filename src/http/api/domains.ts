@@ -20,7 +20,7 @@ import {
   invalidAt,
   type DataOf,
   implement,
-  json,
+  success,
   notFound,
   type Outcome,
   pageOf,
@@ -58,7 +58,7 @@ export function domainsRoutes(services: Services): Route[] {
     const claim = find(principal, domain);
     if (!('config' in claim)) return claim;
     const report = await act(claim.name, claim.project.tenant, claim);
-    return report !== undefined && 'kind' in report ? report : json(shown(claim, report));
+    return report !== undefined && 'kind' in report ? report : success(shown(claim, report));
   }
 
   /** Without a report it was taken out of service in this very moment. */
@@ -125,7 +125,7 @@ export function domainsRoutes(services: Services): Route[] {
       const found = await Promise.all(
         page.map(async (claim) => shown(claim, await domains.report(claim.name, claim.project.tenant))),
       );
-      return json({ domains: found, count: all.length, next_cursor });
+      return success({ domains: found, count: all.length, next_cursor });
     },
     async create({ principal, body: { domain: text, project: slug } }) {
       const name = parseDomain(text.trim());
@@ -154,7 +154,7 @@ export function domainsRoutes(services: Services): Route[] {
       const { name, project } = claim;
       const report = await domains.report(name, project.tenant);
       const zone = zoneText({ domain: name, records: report?.records ?? [] });
-      return json({ domain: name, filename: `${name}.zone`, zone });
+      return success({ domain: name, filename: `${name}.zone`, zone });
     },
     forwarding({ principal, params }) {
       const claim = find(principal, params.domain);
@@ -164,7 +164,7 @@ export function domainsRoutes(services: Services): Route[] {
           ? { address, action: route, to: [] }
           : { address, action: 'forward' as const, to: route };
       });
-      return json({ domain: claim.name, forwarding });
+      return success({ domain: claim.name, forwarding });
     },
     async explain({ principal, params, query: { address: text } }) {
       const claim = find(principal, params.domain);
@@ -176,7 +176,7 @@ export function domainsRoutes(services: Services): Route[] {
       if (explained === undefined) {
         return refuse('CONFLICT', { message: `${name} is not yours to receive mail for: another account owns it.` });
       }
-      return json({ address: address.address, steps: explained.steps });
+      return success({ address: address.address, steps: explained.steps });
     },
     async verify(call) {
       const { principal, params, exchange } = call;
@@ -198,7 +198,7 @@ export function domainsRoutes(services: Services): Route[] {
       if (to - from > contract.MAX_REPORT_DAYS * DAY)
         return invalidAt('from', `must be ${contract.MAX_REPORT_DAYS} days before to at most`);
       const { tenant } = 'config' in claim ? claim.project : { tenant: OPERATOR };
-      return json(await services.reportsOn({ tenant, domain: name ?? '', from, until: to }));
+      return success(await services.reportsOn({ tenant, domain: name ?? '', from, until: to }));
     },
     rotateDkim: (call) => withDomain(call, domains.rotateKeys),
     remove: (call) =>
@@ -229,7 +229,7 @@ function placeOf({ name, project }: Domain): string {
 export function adminDomainsRoutes({ store, snapshot, hostKeys, domains }: Services): Route[] {
   async function show() {
     const { hostname } = snapshot().server.server;
-    return json({ hostname, keys: shownKeys(await keysOfOwner(store, hostOwner(hostname))) });
+    return success({ hostname, keys: shownKeys(await keysOfOwner(store, hostOwner(hostname))) });
   }
 
   const moves = implement(contract.adminDomains, {
@@ -239,12 +239,12 @@ export function adminDomainsRoutes({ store, snapshot, hostKeys, domains }: Servi
       const rows = await listClaims(store, filter, { after, limit: limit + 1 });
       const { page, next_cursor } = pageOf(rows, limit, (row) => `${row.name} ${row.tenant}`);
       const domains = page.map((row) => ({ ...row, domain: row.name }));
-      return json({ domains, count: await countClaims(store, filter), next_cursor });
+      return success({ domains, count: await countClaims(store, filter), next_cursor });
     },
     async move({ params: { domain: text }, body: { tenant } }) {
       const domain = parseDomain(text);
       const report = domain === undefined ? undefined : await domains.move(domain, tenant);
-      if (domain !== undefined && report !== undefined) return json({ ...report, domain, tenant });
+      if (domain !== undefined && report !== undefined) return success({ ...report, domain, tenant });
       const message = `The account ${tenant.slice(0, 60)} has no domain ${text.slice(0, 253)}. It must add the domain to a project first.`;
       return refuse('DOMAIN_NOT_FOUND', { message });
     },

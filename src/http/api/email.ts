@@ -34,9 +34,9 @@ import { lacksPermission, type Refusal, refuse, unavailable } from '../answer.ts
 import {
   invalidAt,
   type Call,
-  type Done,
+  type Success,
   implement,
-  json,
+  success,
   notFound,
   type Outcome,
   pageOf,
@@ -64,7 +64,7 @@ export function emailRoutes(services: Services): Route[] {
   /** Commits what was planned, together with the answer, where the plan of the account has room for all of it. */
   async function commit<Data>(
     plans: readonly Planned[],
-    answer: Done<Data>,
+    answer: Success<Data>,
     { principal, exchange, stored }: Asked,
   ): Promise<Outcome<Data>> {
     const count = plans.reduce((sum, { recipients }) => sum + recipients, 0);
@@ -137,14 +137,14 @@ export function emailRoutes(services: Services): Route[] {
 
   async function show(message: MessageRow) {
     const sent = await sentInFull(store, message, clock.now());
-    return sent === undefined ? refuse('NOT_FOUND') : json(shownEmail(sent));
+    return sent === undefined ? refuse('NOT_FOUND') : success(shownEmail(sent));
   }
 
   const own = implement(contract.emails, {
     async send(call) {
       const [planned] = await plan([call.body], call);
       if (planned === undefined) return unavailable();
-      return isPlanned(planned) ? commit([planned], json(acceptedOf(planned)), call) : refusalFor(planned);
+      return isPlanned(planned) ? commit([planned], success(acceptedOf(planned)), call) : refusalFor(planned);
     },
     async sendBatch(call) {
       const { body } = call;
@@ -155,14 +155,14 @@ export function emailRoutes(services: Services): Route[] {
       const fault = plans[wrong];
       if (fault?.kind === 'fault') return refusalFor(fault, `${base}${wrong}.`);
       const planned = plans.filter(isPlanned);
-      return commit(planned, json({ emails: planned.map(acceptedOf), count: planned.length }), call);
+      return commit(planned, success({ emails: planned.map(acceptedOf), count: planned.length }), call);
     },
     async list({ principal, query: { limit, cursor } }) {
       const filter = { tenant: principal.tenant.id, domains: principal.restrictions.domain_restrictions };
       const rows = await selectTransactional(store, { ...filter, before: cursor, limit: limit + 1 });
       const { page, next_cursor } = pageOf(rows, limit, ({ id }) => id);
       const emails = await sentMessages(store, page, clock.now());
-      return json({ emails: emails.map(shownSummary), count: await countTransactional(store, filter), next_cursor });
+      return success({ emails: emails.map(shownSummary), count: await countTransactional(store, filter), next_cursor });
     },
     show: (call) => withSent(call, show),
     source: (call) =>
@@ -170,7 +170,7 @@ export function emailRoutes(services: Services): Route[] {
         const bytes = await finishedBytes(store, message);
         if (bytes === undefined) return refuse('NOT_FOUND', { message: 'The finished mail is not kept.' });
         // Ours are ASCII, but for addresses that are UTF-8 themselves; what programs submit may be anything.
-        return json({ id: message.id, size: message.size, source: bytes.toString() });
+        return success({ id: message.id, size: message.size, source: bytes.toString() });
       }),
     cancel: (call) => withSent(call, async (message) => (await cancel(message)) ?? show(message)),
   });
@@ -181,7 +181,7 @@ export function emailRoutes(services: Services): Route[] {
       if (body.from === undefined && body.template === undefined) return invalidAt('from', 'is missing');
       const [planned] = await plan([newResendEmail(body)], call);
       if (planned === undefined) return unavailable();
-      return isPlanned(planned) ? commit([planned], json({ id: planned.id }), call) : refusalFor(planned);
+      return isPlanned(planned) ? commit([planned], success({ id: planned.id }), call) : refusalFor(planned);
     },
     async sendBatch(call) {
       const plans = await plan(call.body.map(newResendEmail), call);
@@ -194,27 +194,30 @@ export function emailRoutes(services: Services): Route[] {
       const errors = faults.map(({ index, path, message }) => {
         return { index, message: path === undefined ? message : `${path} ${message}` };
       });
-      return commit(planned, json({ data: planned, ...(permissive && { errors }) }), call);
+      return commit(planned, success({ data: planned, ...(permissive && { errors }) }), call);
     },
     async list({ principal, query: { limit, after: older, before: newer } }) {
       const filter = { tenant: principal.tenant.id, domains: principal.restrictions.domain_restrictions };
       const rows = await selectTransactional(store, { ...filter, before: older, after: newer, limit: limit + 1 });
       const page = newer === undefined ? rows.slice(0, limit) : rows.slice(-limit);
       const emails = await sentMessages(store, page, clock.now());
-      return json({ object: 'list' as const, has_more: rows.length > limit, data: emails.map(shownForResend) });
+      return success({ object: 'list' as const, has_more: rows.length > limit, data: emails.map(shownForResend) });
     },
     show: (call) =>
       withSent(call, async (message) => {
         const [sent] = await sentMessages(store, [message], clock.now());
-        return sent === undefined ? refuse('NOT_FOUND') : json(shownForResend(sent));
+        return sent === undefined ? refuse('NOT_FOUND') : success(shownForResend(sent));
       }),
     reschedule: (call) =>
       withSent(call, async (message) => {
         const refusal = await move(message, call.body.scheduled_at);
-        return refusal ?? json({ object: 'email' as const, id: message.id });
+        return refusal ?? success({ object: 'email' as const, id: message.id });
       }),
     cancel: (call) =>
-      withSent(call, async (message) => (await cancel(message)) ?? json({ object: 'email' as const, id: message.id })),
+      withSent(
+        call,
+        async (message) => (await cancel(message)) ?? success({ object: 'email' as const, id: message.id }),
+      ),
   });
 
   return [...own, ...resend];

@@ -2,14 +2,14 @@
 import { erasePerson, type Erasure } from '../../accounts/erase.ts';
 import { erasure, NOT_ERASED } from '../../contract/erase.ts';
 import { lacksPermission } from '../answer.ts';
-import { type CallOf, implement, json, type Route, type Services } from './route.ts';
+import { type CallOf, implement, success, type Route, type Services } from './route.ts';
 
 /** `/erase`, `/admin/erase` */
 export function eraseRoutes(services: Services): Route[] {
   async function erase({ address, dry_run, cursor }: CallOf<typeof erasure.erase>['body'], tenant: Erasure['tenant']) {
     const { counts, mentions, next } = await erasePerson({ address, tenant, dryRun: dry_run, from: cursor }, services);
     const { kept_as_hash, in_progress, configured, ...erased } = counts;
-    return json({
+    return success({
       address,
       dry_run,
       erased,

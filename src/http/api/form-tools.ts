@@ -31,7 +31,7 @@ import {
   type CallOf,
   type DataOf,
   implement,
-  json,
+  success,
   notFound,
   type Outcome,
   type Route,
@@ -113,12 +113,12 @@ export function formToolsRoutes(services: Services): Route[] {
     const fields = submission === undefined ? sample : readFields(submission.fields);
     const translation = translationOf(form.config.theme?.language ?? 'en');
     const shown = { ...NOTHING, language: translation.language };
-    if (show === 'thank_you') return json({ ...shown, html: thanksPage(form, { translation }).html });
-    if (show === 'error') return json({ ...shown, html: refusedPage(form, fields, translation) });
+    if (show === 'thank_you') return success({ ...shown, html: thanksPage(form, { translation }).html });
+    if (show === 'error') return success({ ...shown, html: refusedPage(form, fields, translation) });
     const files = submission === undefined ? [] : await filesOf(store, submission.id);
     const parts = { server: call.exchange.snapshot.server, renderer, now: clock.now() };
     const { mail, faults } = await previewMail({ form, show, fields, submission, files }, parts);
-    return json({
+    return success({
       ...shown,
       errors: await shownFaults(call, faults),
       from: formatMailbox(mail.from),
@@ -172,7 +172,7 @@ export function formToolsRoutes(services: Services): Route[] {
             code: snippetOf(known, style),
           };
         });
-        return json({ id: form.id, endpoint: known.endpoint, snippets });
+        return success({ id: form.id, endpoint: known.endpoint, snippets });
       }),
     async preview(call) {
       const shown = await formToShow(call);
@@ -180,7 +180,7 @@ export function formToolsRoutes(services: Services): Route[] {
         case 'none':
           return notFound('form', call.params.id, 'FORM_NOT_FOUND');
         case 'invalid':
-          return json({ ...NOTHING, errors: shown.problems.slice(0, MAX_ERRORS).map(shownProblem) });
+          return success({ ...NOTHING, errors: shown.problems.slice(0, MAX_ERRORS).map(shownProblem) });
         case 'form':
           return previewOf(call, shown.form);
       }
@@ -209,7 +209,7 @@ export function formToolsRoutes(services: Services): Route[] {
           request,
           environment: environmentOf(form.tenant),
         });
-        return json({ id, status });
+        return success({ id, status });
       }),
   });
 }

@@ -31,7 +31,7 @@ import {
   invalidAt,
   type Call,
   implement,
-  json,
+  success,
   notFound,
   type Outcome,
   pageOf,
@@ -95,7 +95,7 @@ export function formsRoutes(services: Services): Route[] {
 
   async function answer(form: Form, exchange: Exchange) {
     const [shown] = await shownForms(services, [form], exchange);
-    return shown === undefined ? refuse('FORM_NOT_FOUND') : json({ ...shown, settings: settingsOf(form) });
+    return shown === undefined ? refuse('FORM_NOT_FOUND') : success({ ...shown, settings: settingsOf(form) });
   }
 
   /** A form that was made here, or why it cannot be changed. */
@@ -160,7 +160,7 @@ export function formsRoutes(services: Services): Route[] {
       }
       const { page, next_cursor } = pageOf(forms, limit, (form) => (form.kind === 'api' ? form.id : counterOf(form)));
       const shown = await shownForms(services, page, exchange, principal.tenant.id);
-      return json({ forms: shown, count: placed.length + (await countForms(store, filter)), next_cursor });
+      return success({ forms: shown, count: placed.length + (await countForms(store, filter)), next_cursor });
     },
     async create(call) {
       const { principal, exchange, body } = call;
@@ -205,7 +205,7 @@ export function formsRoutes(services: Services): Route[] {
 
   async function answerInstant(row: FormRow, exchange: Exchange) {
     const [shown] = await shownRows([row], exchange);
-    return shown === undefined ? refuse('FORM_NOT_FOUND') : json(shown);
+    return shown === undefined ? refuse('FORM_NOT_FOUND') : success(shown);
   }
 
   async function shownRows(rows: readonly FormRow[], exchange: Exchange, tenant?: string) {
@@ -240,7 +240,7 @@ export function formsRoutes(services: Services): Route[] {
       const rows = await listForms(store, { ...filter, before: cursor, limit: limit + 1 });
       const { page, next_cursor } = pageOf(rows, limit, ({ id }) => id);
       const forms = await shownRows(page, exchange, principal.tenant.id);
-      return json({ forms, count: await countForms(store, filter), next_cursor });
+      return success({ forms, count: await countForms(store, filter), next_cursor });
     },
     async create(call) {
       const { name, email } = call.body;

@@ -5,7 +5,7 @@ import * as contract from '../../contract/queue.ts';
 import { readAuthResults } from '../../mail/auth-results.ts';
 import { countInbound, inboundByIds, listInbound, ownedMessages } from '../../store/inbound-list.ts';
 import { refuse } from '../answer.ts';
-import { implement, json, type Route, type Services } from './route.ts';
+import { implement, success, type Route, type Services } from './route.ts';
 
 const strings = z.array(z.string());
 
@@ -48,7 +48,7 @@ export function inboundRoutes({ store }: Services): Route[] {
           messages: messages.filter((id) => own.has(id)),
         };
       });
-      return json({ inbound, count, count_is_more: more, next_cursor: next });
+      return success({ inbound, count, count_is_more: more, next_cursor: next });
     },
   });
 }

@@ -15,7 +15,7 @@ import {
   invalidAt,
   type DataOf,
   implement,
-  json,
+  success,
   notFound,
   type Outcome,
   pageOf,
@@ -47,7 +47,7 @@ export function keysRoutes({ store, clock, objects, requests }: Services): Route
     const ended = ending.flatMap((key) => endKey(key, principal, now));
     // Where somebody else was faster, it is as they left it.
     if (ended.length > 0 && (await writeIfMet(store, ended)) === undefined) return revoke(principal, id, withChildren);
-    return json({
+    return success({
       ...shown({ ...row, revoked_at: row.revoked_at ?? now }),
       active_children: (withChildren ? [] : children).map(shown),
       revoked_children: (withChildren ? children : []).map((key) => shown({ ...key, revoked_at: now })),
@@ -57,18 +57,18 @@ export function keysRoutes({ store, clock, objects, requests }: Services): Route
   return implement(contract.keys, {
     status({ principal }) {
       const { key, tenant } = principal;
-      return json({ key: key && shown(key), tenant: { ...tenant, id: accountIdOf(principal) } });
+      return success({ key: key && shown(key), tenant: { ...tenant, id: accountIdOf(principal) } });
     },
     async list({ principal, query: { limit, cursor } }) {
       const keys = (await listKeys(store, accountIdOf(principal))).filter((row) => maySee(principal, row));
       const rest = cursor === undefined ? keys : keys.filter(({ id }) => id < cursor);
       const { page, next_cursor } = pageOf(rest, limit, ({ id }) => id);
-      return json({ api_keys: page.map(shown), count: keys.length, next_cursor });
+      return success({ api_keys: page.map(shown), count: keys.length, next_cursor });
     },
     async show({ principal, params: { id } }) {
       const row = await find(principal, id);
       if (row === undefined) return notFound('key', id);
-      return json({ ...shown(row), active_children: (await childrenOf(row)).map(shown) });
+      return success({ ...shown(row), active_children: (await childrenOf(row)).map(shown) });
     },
     async create({ principal, exchange, body }) {
       const now = clock.now();
@@ -80,14 +80,14 @@ export function keysRoutes({ store, clock, objects, requests }: Services): Route
       if ('kind' in grant) return refuse('AUTH_FORBIDDEN', { message: grant.message });
       const { row, value, unit } = makeKey(grant, now);
       const made = await objects.within(row.tenant, { more: { keys: 1 } }, () => store.write(unit));
-      return 'kind' in made ? overLimit(made, exchange.snapshot.server) : json({ ...shown(row), key: value });
+      return 'kind' in made ? overLimit(made, exchange.snapshot.server) : success({ ...shown(row), key: value });
     },
     revoke: ({ principal, params: { id }, query }) => revoke(principal, id, query.with_children === 'true'),
     async limits({ principal, exchange: { address, snapshot } }) {
       const hour = await requests.left(principal, 'hour');
       const minute = await requests.left(principal, 'minute');
       const sent = await messagesLeft(principal.tenant, { store, clock, config: snapshot.server });
-      return json({
+      return success({
         rate_limits: {
           requests_per_hour: shownLimit(hour ?? hourOf(address)),
           requests_per_minute: shownLimit(minute === undefined ? address : tighter(address, minute)),

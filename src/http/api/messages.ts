@@ -22,7 +22,7 @@ import {
   type CallOf,
   type DataOf,
   implement,
-  json,
+  success,
   notFound,
   type Outcome,
   type Route,
@@ -78,7 +78,7 @@ export function messagesRoutes({ store, clock, wake, trace, unsubscribeKey }: Se
     ]);
     const attempts = Map.groupBy(await attemptsOfMessage(store, row.id), ({ delivery }) => delivery);
     const traced = await trace(row.id, row.tenant);
-    return json({
+    return success({
       ...shownSummary(listed, { deliveries, isComplained: complained.has(row.id), now: clock.now() }),
       subject: subjectOf(row, deliveries),
       message_id: sentMessageId(row),
@@ -165,7 +165,7 @@ export function messagesRoutes({ store, clock, wake, trace, unsubscribeKey }: Se
         const own = byMessage.get(row.id) ?? [];
         return shownSummary(row, { deliveries: own, isComplained: complained.has(row.id), now });
       });
-      return json({ messages, count, count_is_more: more, next_cursor: next });
+      return success({ messages, count, count_is_more: more, next_cursor: next });
     },
     async show(call) {
       const found = await find(call);
@@ -179,7 +179,7 @@ export function messagesRoutes({ store, clock, wake, trace, unsubscribeKey }: Se
       if (view === undefined) return notKept();
       const token = frameToken(id, clock.now() + FRAME_MS);
       const html_url = view.html === null ? null : `/api${pathOf(contract.messages.html, { id })}?token=${token}`;
-      return json({ id, ...view, html_url });
+      return success({ id, ...view, html_url });
     },
     async html({ params: { id }, query: { token } }) {
       if (!opensFrame(token, id)) {

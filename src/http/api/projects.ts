@@ -37,7 +37,7 @@ import { writeIfMet } from '../../store/store.ts';
 import type { ProjectRow } from '../../store/tables.ts';
 import { overLimit, rateLimited } from '../context.ts';
 import { type Detail, type Refusal, refuse } from '../answer.ts';
-import { type DataOf, implement, json, notFound, type Outcome, pageOf, type Route, type Services } from './route.ts';
+import { type DataOf, implement, success, notFound, type Outcome, pageOf, type Route, type Services } from './route.ts';
 
 /** Names that are tried where a slug was not asked for by name. */
 const MAX_NAMES = 50;
@@ -83,7 +83,7 @@ export function projectsRoutes(services: Services): Route[] {
     // Where it was changed, or ended, meanwhile, it is looked at again.
     if ((await writeIfMet(store, unit)) === undefined) return end(principal, slug, force);
     await takeOver();
-    return json(shown(row));
+    return success(shown(row));
   }
 
   function served({ tenant, slug }: Pick<ProjectRow, 'tenant' | 'slug'>): Project | undefined {
@@ -132,7 +132,7 @@ export function projectsRoutes(services: Services): Route[] {
   function answerOf(outcome: PushOutcome): Outcome<DataOf<typeof contract.projects.push>> {
     if (outcome.kind !== 'done') return refusalOfPush(outcome, snapshot(), clock.now());
     const { changes, warnings, revision } = outcome;
-    return json({ changes: changes.map(shownChange), warnings: warnings.map(placeOf), revision });
+    return success({ changes: changes.map(shownChange), warnings: warnings.map(placeOf), revision });
   }
 
   /** What a revision says, or why it cannot be shown. */
@@ -157,7 +157,7 @@ export function projectsRoutes(services: Services): Route[] {
       const filter = { tenants, slugs: isNarrowed(principal) ? touched.map(({ slug }) => slug) : undefined };
       const rows = await listProjects(store, filter, { before: cursor, limit: limit + 1 });
       const { page, next_cursor } = pageOf(rows, limit, ({ id }) => id);
-      return json({ projects: page.map(shown), count: await countProjects(store, filter), next_cursor });
+      return success({ projects: page.map(shown), count: await countProjects(store, filter), next_cursor });
     },
     async create({ principal, body: { name, slug } }) {
       const base = slug ?? slugOf(name);
@@ -167,13 +167,13 @@ export function projectsRoutes(services: Services): Route[] {
           make(principal, name, candidate),
         );
         if (made !== undefined && 'kind' in made) return overLimit(made, snapshot().server);
-        if (made !== undefined) return json(shown(made));
+        if (made !== undefined) return success(shown(made));
       }
       return refuse('CONFLICT', { message: `There is a project ${base} already.` });
     },
     async show({ principal, params: { slug } }) {
       const row = await findVisible(principal, slug);
-      return row === undefined ? notFound('project', slug) : json(shown(row));
+      return row === undefined ? notFound('project', slug) : success(shown(row));
     },
     remove: ({ principal, params: { slug }, query: { force } }) => end(principal, slug, force === 'true'),
     async revisions({ principal, params: { slug }, query: { limit, cursor } }) {
@@ -185,7 +185,7 @@ export function projectsRoutes(services: Services): Route[] {
       const rows = await listRevisions(store, row, { behind, limit: limit + 1 });
       const { page, next_cursor } = pageOf(rows, limit, (one) => `${one.created_at}-${one.id}`);
       const revisions = page.map((one) => ({ ...one, author: readAuthor(one), current: one.id === row.revision }));
-      return json({ revisions, count: await countRevisions(store, row), next_cursor });
+      return success({ revisions, count: await countRevisions(store, row), next_cursor });
     },
     async changes({ principal, params: { slug, revision }, query: { from } }) {
       const row = await findVisible(principal, slug);
@@ -199,7 +199,7 @@ export function projectsRoutes(services: Services): Route[] {
         read.push(config.config);
       }
       const [one, other] = read.map((config) => writtenProject(config));
-      return json({ from: before, to: after, changes: diffConfig(one, other).map(shownChange) });
+      return success({ from: before, to: after, changes: diffConfig(one, other).map(shownChange) });
     },
     async config({ principal, params: { slug }, query: { revision: asked } }) {
       const row = await findVisible(principal, slug);
@@ -216,7 +216,7 @@ export function projectsRoutes(services: Services): Route[] {
         if (!places.every((domain) => mayTouch(principal, domain))) return refuse('AUTH_DOMAIN_NOT_ALLOWED');
       }
       const revisions = await revisionsOf(store, tenant, slug);
-      return json({
+      return success({
         config: wanted?.yaml,
         files: wanted?.files ?? {},
         revision: wanted?.id,

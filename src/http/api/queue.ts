@@ -28,9 +28,9 @@ import { type Refusal, refuse } from '../answer.ts';
 import {
   type CallOf,
   type DataOf,
-  type Done,
+  type Success,
   implement,
-  json,
+  success,
   notFound,
   pageOf,
   type Route,
@@ -59,7 +59,7 @@ export function queueRoutes({ store, clock, wake, trace, explain, waiting }: Ser
     if (done.kind === 'not-waiting') return nothingWaits(done.states);
     wake();
     await note(principal, { action, id, count: done.deliveries.length });
-    return json(done);
+    return success(done);
   }
 
   async function steer(
@@ -69,7 +69,7 @@ export function queueRoutes({ store, clock, wake, trace, explain, waiting }: Ser
     await (action === 'hold' ? hold : release)(store, domain);
     wake();
     await note(principal, { action, destination: domain });
-    return json({ destination: domain, held: action === 'hold' });
+    return success({ destination: domain, held: action === 'hold' });
   }
 
   const queue = implement(contract.queue, {
@@ -105,7 +105,7 @@ export function queueRoutes({ store, clock, wake, trace, explain, waiting }: Ser
           last_reply: detail?.last_reply,
         };
       });
-      return json({ destinations: shown, relay: await relayShown(store, now), count, counted_at: at, complete });
+      return success({ destinations: shown, relay: await relayShown(store, now), count, counted_at: at, complete });
     },
     async act({ principal, body: { action, filter: asked, dry_run: dryRun } }) {
       const now = clock.now();
@@ -116,7 +116,7 @@ export function queueRoutes({ store, clock, wake, trace, explain, waiting }: Ser
         wake();
         await note(principal, { action, filter: asked, count });
       }
-      return json({ action, count, in_progress: inProgress, dry_run: dryRun });
+      return success({ action, count, in_progress: inProgress, dry_run: dryRun });
     },
     hold: (call) => steer(call, 'hold'),
     release: (call) => steer(call, 'release'),
@@ -130,12 +130,12 @@ export function queueRoutes({ store, clock, wake, trace, explain, waiting }: Ser
       const rows = await listInboundLog(store, filter, { limit: limit + 1, before: cursor });
       const { page, next_cursor } = pageOf(rows, limit, ({ id }) => id);
       const inbound = page.map((row) => ({ ...row, at: row.created_at }));
-      return json({ inbound, count: await countInboundLog(store, filter), next_cursor });
+      return success({ inbound, count: await countInboundLog(store, filter), next_cursor });
     },
     trace: tracing(trace),
     async explain({ query: { what } }) {
       const explained = await explain(what.trim());
-      if (explained !== undefined) return json(explained);
+      if (explained !== undefined) return success(explained);
       return refuse('NOT_FOUND', {
         message: `${what} is neither an address nor a form of this server. Forms are named as \`GET /forms\` has them: example.com/contact, c/team/join, frm_….`,
       });
@@ -147,13 +147,13 @@ export function queueRoutes({ store, clock, wake, trace, explain, waiting }: Ser
 
 type Tracing = (
   call: Pick<CallOf<typeof contract.mailLog.trace>, 'params'>,
-) => Promise<Done<DataOf<typeof contract.mailLog.trace>> | Refusal>;
+) => Promise<Success<DataOf<typeof contract.mailLog.trace>> | Refusal>;
 
 /** `GET /admin/trace/{id}`, which needs no daemon. */
 export function tracing(trace: Services['trace']): Tracing {
   return async ({ params: { id } }) => {
     const traced = await trace(id);
-    if (traced !== undefined) return json(traced);
+    if (traced !== undefined) return success(traced);
     return refuse('NOT_FOUND', {
       message: `Nothing is kept of ${id.slice(0, 200)}. A request that was refused, or caused nothing, is only in the log; what is older than the retention of events is gone.`,
     });
@@ -162,7 +162,7 @@ export function tracing(trace: Services['trace']): Tracing {
 
 type Reading<Name extends keyof typeof contract.queue> = (
   call: Pick<CallOf<(typeof contract.queue)[Name]>, 'query' | 'params'>,
-) => Promise<Done<DataOf<(typeof contract.queue)[Name]>> | Refusal>;
+) => Promise<Success<DataOf<(typeof contract.queue)[Name]>> | Refusal>;
 
 interface QueueReads {
   readonly list: Reading<'list'>;
@@ -188,12 +188,12 @@ export function queueReads({ store, clock }: Pick<Services, 'store' | 'clock'>):
       const count = await countDeliveries(store, filter, MAX_COUNT);
       const relay = await relayShown(store, clock.now());
       const deliveries = await shown(page.deliveries);
-      return json({ deliveries, relay, count, next_cursor: page.next });
+      return success({ deliveries, relay, count, next_cursor: page.next });
     },
     async show({ params: { id } }) {
       const found = await showMessage(store, id);
       if (found === undefined) return notFound('message or delivery', id);
-      return json({ message: found.message, deliveries: await shown(found.deliveries) });
+      return success({ message: found.message, deliveries: await shown(found.deliveries) });
     },
   };
 }

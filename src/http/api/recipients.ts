@@ -7,7 +7,7 @@ import { allow, countSuppressions, findSuppression, selectSuppressions, suppress
 import type { ConsentRow, SuppressionRow } from '../../store/tables.ts';
 import { rateLimited, refuseOver } from '../context.ts';
 import { refuse } from '../answer.ts';
-import { implement, json, pageOf, type Route, type Services } from './route.ts';
+import { implement, success, pageOf, type Route, type Services } from './route.ts';
 
 /** `/recipients` */
 export function recipientsRoutes({ store, consent }: Services): Route[] {
@@ -20,7 +20,7 @@ export function recipientsRoutes({ store, consent }: Services): Route[] {
     async list({ principal: { tenant }, query: { limit, cursor: after } }) {
       const rows = await selectConsents(store, { tenant: tenant.id, after, limit: limit + 1 });
       const { page, next_cursor } = pageOf(rows, limit, ({ address }) => address);
-      return json({
+      return success({
         recipients: await shown(tenant.id, page),
         count: await countConsents(store, tenant.id),
         next_cursor,
@@ -41,7 +41,7 @@ export function recipientsRoutes({ store, consent }: Services): Route[] {
       const row = await consentOf(store, tenant.id, address);
       const none = { address: address.toLowerCase(), asked_at: null, confirmed_at: null };
       const [only = { ...none, status: 'pending' as const }] = await shown(tenant.id, [row ?? none]);
-      return json(only);
+      return success(only);
     },
   });
 }
@@ -54,12 +54,12 @@ export function suppressionsRoutes({ store, clock }: Services): Route[] {
       const after = cursor === undefined ? undefined : { address, form };
       const rows = await selectSuppressions(store, { tenant: tenant.id, after, limit: limit + 1 });
       const { page, next_cursor } = pageOf(rows, limit, (row) => `${row.address} ${row.form}`.trimEnd());
-      return json({ suppressions: page.map(shown), count: await countSuppressions(store, tenant.id), next_cursor });
+      return success({ suppressions: page.map(shown), count: await countSuppressions(store, tenant.id), next_cursor });
     },
     async create({ principal: { tenant }, body: { address, reason, form } }) {
       const row = { tenant: tenant.id, address: address.toLowerCase(), form, reason, created_at: clock.now() };
       await store.write([suppress(row)]);
-      return json(shown((await findSuppression(store, row)) ?? row));
+      return success(shown((await findSuppression(store, row)) ?? row));
     },
     async remove({ principal, params: { address }, query: { form } }) {
       const { tenant, environment } = principal;
@@ -72,7 +72,7 @@ export function suppressionsRoutes({ store, clock }: Services): Route[] {
         return refuse('NOT_FOUND', { message: `${address.slice(0, 320)} is not on ${where}.` });
       }
       await store.write([allow(row)]);
-      return json(shown(row));
+      return success(shown(row));
     },
   });
 }

@@ -1,11 +1,15 @@
-/** A route of the contract with its handler, and what handlers have in common. */
+/** A route of the contract with its handler, what handlers have in common, and the way of a request through the checks to its answer. */
+import { hash } from 'node:crypto';
 import { z } from 'zod';
 import type { Authenticator } from '../../accounts/authenticate.ts';
-import type { Principal } from '../../accounts/principal.ts';
+import type { Idempotency } from '../../accounts/idempotency.ts';
+import type { AccountRequests } from '../../accounts/plans.ts';
+import { accountIdOf, decide, type Principal } from '../../accounts/principal.ts';
 import type { PushParts } from '../../accounts/projects.ts';
 import type { Limits } from '../../accounts/rate-limits.ts';
 import type { Sessions } from '../../accounts/sessions.ts';
-import type { AccountRequests } from '../../accounts/plans.ts';
+import { isRaw, knownKeys, wantedBy } from '../../config/explain.ts';
+import { nearest } from '../../config/problem.ts';
 import type { Snapshot } from '../../config/snapshot.ts';
 import type { ConfigSource, Reload } from '../../config/source.ts';
 import type { analytics } from '../../contract/analytics.ts';
@@ -20,6 +24,7 @@ import type { EventCounts } from '../../events/counts.ts';
 import type { EventStreams } from '../../events/streams.ts';
 import type { Webhooks } from '../../events/webhooks.ts';
 import type { Accepted, Admitted } from '../../forms/accept.ts';
+import type { FieldError } from '../../forms/fields.ts';
 import type { ReleaseParts } from '../../forms/release.ts';
 import type { SpamFilter } from '../../forms/spam/filter.ts';
 import { isoTime } from '../../lib/clock.ts';
@@ -30,11 +35,22 @@ import type { Backups } from '../../store/backup.ts';
 import type { FreeSpace } from '../../store/sqlite.ts';
 import type { Statement } from '../../store/statement.ts';
 import type { TransactionalParts } from '../../transactional/send.ts';
-import { type Answer, json as jsonAnswer, type Refusal, refuse } from '../answer.ts';
-import type { Exchange } from '../context.ts';
-import { isRaw, wantedBy, knownKeys } from '../../config/explain.ts';
-import { nearest } from '../../config/problem.ts';
-import type { FieldError } from '../../forms/fields.ts';
+import {
+  json,
+  lacksPermission,
+  refuse,
+  refusedA,
+  shapeA,
+  statusOf,
+  unavailable,
+  wordsOf,
+  type Answer,
+  type Refusal,
+} from '../answer.ts';
+import { answerOnce, principalOf, refuseMissingKey, refuseOver, type Exchange, type Stored } from '../context.ts';
+import { collect, discardRest, isJson, malformed, parametersOf, refuseBody, textOf } from '../entries.ts';
+import { parseJsonValue } from '../json-entries.ts';
+import { sessionPrincipal, VIEW_PARAMETERS } from '../session-cookie.ts';
 
 /** What the handlers use. */
 export interface Services extends PushParts, ReleaseParts, TransactionalParts {
@@ -103,7 +119,7 @@ export interface Call<
    * For the unit that does the work: stores its answer under the request's Idempotency-Key, so that both are committed or
    * neither. Empty without such a key. The unit fails with UnmetError if another request took over the key.
    */
-  stored(done: Done): readonly Statement[];
+  stored(done: Success): readonly Statement[];
 }
 
 /** A request to this route. */
@@ -115,13 +131,13 @@ export type CallOf<R extends ContractRoute> = Call<
 >;
 
 /** A success: what the contract's answer is made of. */
-export interface Done<Data = unknown> {
+export interface Success<Data = unknown> {
   readonly data: Data;
   readonly headers?: Answer['headers'];
 }
 
 /** What a handler answers: a success, a download or a refusal. */
-export type Outcome<Data = unknown> = Done<Data> | Answer | Refusal;
+export type Outcome<Data = unknown> = Success<Data> | Answer | Refusal;
 
 /**
  * What the answer of a schema is made of: rows as they are. A time may be milliseconds, a flag may be 0 or 1, what is not there is
@@ -159,7 +175,7 @@ type Members<Shape> = {
 export type DataOf<R extends ContractRoute> = Source<R['answer']>;
 
 /** A handler for each of these routes. */
-export type Handlers<Routes extends Readonly<Record<string, ContractRoute>>> = {
+type Handlers<Routes extends Readonly<Record<string, ContractRoute>>> = {
   readonly [Name in keyof Routes]: (
     call: CallOf<Routes[Name]>,
   ) => Outcome<DataOf<Routes[Name]>> | Promise<Outcome<DataOf<Routes[Name]>>>;
@@ -179,16 +195,16 @@ export function implement<Routes extends Readonly<Record<string, ContractRoute>>
   handlers: Handlers<Routes>,
 ): Route[] {
   return Object.entries(routes).map(([name, route]) => {
-    // oxlint-disable-next-line typescript/no-unsafe-type-assertion -- serve.ts parses query and body with these very schemas, and the router gives the path's own parameters
+    // oxlint-disable-next-line typescript/no-unsafe-type-assertion -- `createServe` parses query and body with these very schemas, and the router gives the path's own parameters
     const handler = handlers[name] as unknown as (call: unknown) => Promise<Outcome>;
     const write = writerOf(route.answer);
-    function answerOf({ data, headers }: Done): Answer {
-      return jsonAnswer(write(data), 200, headers);
+    function answerOf({ data, headers }: Success): Answer {
+      return json(write(data), 200, headers);
     }
     return {
       ...route,
       async handle({ stored, ...call }) {
-        const outcome = await handler({ ...call, stored: (done: Done) => stored(answerOf(done)) });
+        const outcome = await handler({ ...call, stored: (done: Success) => stored(answerOf(done)) });
         return 'data' in outcome ? answerOf(outcome) : outcome;
       },
     };
@@ -228,7 +244,7 @@ function objectWriter({ shape }: z.ZodObject): Writer {
 }
 
 /** A success. */
-export function json<Data>(data: Data, headers?: Answer['headers']): Done<Data> {
+export function success<Data>(data: Data, headers?: Answer['headers']): Success<Data> {
   return { data, headers };
 }
 
@@ -252,14 +268,14 @@ export function pageOf<Row>(
 
 type Issue = z.core.$ZodIssue;
 
-const MOST = 50;
+const MAX_ERRORS = 50;
 
 /** The refusal of a value that did not pass its schema. */
 export function invalid(error: z.ZodError, schema: z.ZodType): Refusal {
   const errors = error.issues.flatMap((issue) => explain(issue, [], schema));
   const [first] = errors;
   const message = errors.length === 1 && first ? sentence(first) : `${errors.length} values are not valid.`;
-  return refuse('VALIDATION_FAILED', { message, errors: errors.slice(0, MOST) });
+  return refuse('VALIDATION_FAILED', { message, errors: errors.slice(0, MAX_ERRORS) });
 }
 
 /** The refusal of one value, for what no schema can know. */
@@ -284,10 +300,10 @@ function explain(issue: Issue, base: readonly PropertyKey[], schema: z.ZodType):
     const inner = issue.errors.find((branch) => branch.some((nested) => nested.path.length > 0));
     if (inner !== undefined) return inner.flatMap((nested) => explain(nested, path, schema));
   }
-  return [{ field: path.map(String).join('.'), code: 'TYPE_TEXT', message: wordsOf(issue) }];
+  return [{ field: path.map(String).join('.'), code: 'TYPE_TEXT', message: issueText(issue) }];
 }
 
-function wordsOf(issue: Issue): string {
+function issueText(issue: Issue): string {
   switch (issue.code) {
     case 'invalid_type':
       return issue.input === undefined ? 'is missing' : `must be ${wantedBy(issue)}`;
@@ -307,4 +323,264 @@ function unknownKey(key: string, path: readonly PropertyKey[], schema: z.ZodType
   const meant = nearest(key, known);
   const words = meant === undefined ? `; known here: ${known.join(', ')}` : `; did you mean ${meant}?`;
   return { field: [...path, key].map(String).join('.'), code: 'TYPE_TEXT', message: `is not known${words}` };
+}
+
+// A request to the API, from its route to its answer. The order of the checks is part of the contract: who asks, what it
+// may, how often, whether it was answered before, and only then what it says.
+
+export interface ServeParts extends Pick<Services, 'requests'> {
+  readonly idempotency: Idempotency;
+  readonly log: Log;
+  readonly authenticator: Authenticator;
+  readonly sessions: Sessions;
+}
+
+const DEFAULT_MAX_BODY_BYTES = 1024 * 1024;
+
+/** The function that serves all these routes of the API. Rejects with StoreError, ClientGone or a fault of ours. */
+export function createServe(parts: ServeParts, routes: readonly Route[]) {
+  const { authenticator, requests } = parts;
+  const room = new Room();
+
+  return async (route: Route, exchange: Exchange, params: Readonly<Record<string, string>>): Promise<Answer> => {
+    // Whoever shows a key is its holder, whatever cookie comes with it.
+    const principal =
+      route.permission === 'none'
+        ? undefined
+        : ((await principalOf(exchange, authenticator)) ?? (await sessionPrincipal(exchange, parts)));
+    if (principal !== undefined && 'kind' in principal) return refusedApi(route, principal, exchange);
+    const denied = deny(route, principal, exchange);
+    const outcome = await (denied ??
+      attempt({ route, exchange, params, principal }).catch((error: unknown) => {
+        if (principal !== undefined) requests.count(principal, 500);
+        throw error;
+      }));
+    const answer = 'kind' in outcome ? refusedApi(route, outcome, exchange) : outcome;
+    if (principal !== undefined) requests.count(principal, answer.status);
+    return answer;
+  };
+
+  async function attempt(asked: Asked): Promise<Answer | Refusal> {
+    const { exchange, principal } = asked;
+    const over = refuseOver(principal && (await requests.take(principal)), exchange);
+    if (over !== undefined) return over;
+    const leave = room.enter(principal?.tenant.id ?? '', sizeOf(asked));
+    if (leave === undefined) return unavailable('Too many large requests are in progress.');
+    try {
+      return await begin(asked);
+    } finally {
+      leave();
+    }
+  }
+
+  async function begin(asked: Asked): Promise<Answer | Refusal> {
+    const { route, exchange, principal } = asked;
+    const text = route.body === undefined ? '' : await readText(exchange, route);
+    if (typeof text === 'object') return text;
+    if (route.idempotent !== true || principal === undefined) return settle(asked, text, () => []);
+    const scope = `api:${principal.key?.id ?? principal.tenant.id}:${route.method} ${route.path}`;
+    return answerOnce(parts, { exchange, scope, hash: () => hash('sha256', text) }, async (stored) => {
+      const outcome = await settle(asked, text, stored);
+      return 'kind' in outcome ? refusedApi(route, outcome, exchange) : outcome;
+    });
+  }
+
+  async function settle(asked: Asked, text: string, stored: Stored): Promise<Answer | Refusal> {
+    const { route, exchange, params, principal } = asked;
+    if (holdsNul(params)) return refuse('NOT_FOUND');
+    const query = route.query === undefined ? { ok: undefined } : parseQuery(route.query, exchange, principal);
+    if ('kind' in query) return query;
+    const body = route.body === undefined ? { ok: undefined } : parseBody(route.body, text);
+    if ('kind' in body) return body;
+    const call = { exchange, params, query: query.ok, body: body.ok, stored };
+    const outcome = await route.handle({ ...call, principal });
+    if (principal?.environment !== 'test' || !('kind' in outcome) || statusOf(outcome) !== 404) return outcome;
+    return (await lookAmongLive(route, { ...call, principal, stored: () => [] })) ?? outcome;
+  }
+
+  /** What a test key is told of a thing that its partition has not; undefined where the live account has none either. */
+  async function lookAmongLive(
+    route: Route,
+    { principal, ...call }: Parameters<Route['handle']>[0] & { principal: Principal },
+  ): Promise<Answer | Refusal | undefined> {
+    const tenant = { ...principal.tenant, id: accountIdOf(principal) };
+    if (route.readsLive === true) return route.handle({ ...call, principal: { ...principal, tenant } });
+    const look = lookAt(route, routes);
+    if (look === undefined) return undefined;
+    const query = look === route || look.query === undefined ? { ok: call.query } : parse(look.query, {});
+    if ('kind' in query) return undefined;
+    const live = { ...principal, tenant, environment: 'live' } as const;
+    const found = await look.handle({ ...call, query: query.ok, principal: live });
+    return 'kind' in found ? undefined : refuse('AUTH_TEST_KEY');
+  }
+}
+
+/** The route that shows the thing which this one is about: `GET /submissions/:id` for `POST /submissions/:id/spam`. */
+function lookAt({ path }: Route, routes: readonly Route[]): Route | undefined {
+  return routes
+    .filter((one) => one.method === 'GET' && /[:*]/.test(one.path) && `${path}/`.startsWith(`${one.path}/`))
+    .sort((a, b) => b.path.length - a.path.length)[0];
+}
+
+function deny(
+  { path, permission, domains }: Route,
+  principal: Principal | undefined,
+  { ip }: Exchange,
+): Refusal | undefined {
+  if (permission === 'none') return undefined;
+  if (principal === undefined) return refuseMissingKey();
+  if (principal.session?.mustSetUpTotp === true && !path.startsWith('/auth/')) {
+    return refuse('AUTH_FORBIDDEN', { message: 'Set up one-time codes first: this server requires them.' });
+  }
+  const denial = decide(principal, { permission, domain: domains === 'refuse' ? 'none' : 'narrowed', ip });
+  if (denial !== 'AUTH_FORBIDDEN') return denial && refuse(denial);
+  return lacksPermission(permission);
+}
+
+interface Asked {
+  readonly route: Route;
+  readonly exchange: Exchange;
+  readonly params: Readonly<Record<string, string>>;
+  /** Nobody where the route needs no key. */
+  readonly principal: Principal | undefined;
+}
+
+/** Bytes of the body at most, as far as they are known before it comes. */
+function sizeOf({ route, exchange }: Asked): number {
+  if (route.body === undefined) return 0;
+  const { 'content-length': length, 'transfer-encoding': coding } = exchange.request.headers;
+  const most = maxBody(route, exchange);
+  return Math.min(most, coding === undefined ? Number(length ?? 0) : most);
+}
+
+function maxBody({ maxBody: most = DEFAULT_MAX_BODY_BYTES }: Route, { snapshot }: Exchange): number {
+  return most === 'limits.body' ? snapshot.server.limits.body : most;
+}
+
+/** The body as text, or why it cannot be read. */
+async function readText(exchange: Exchange, route: Route): Promise<string | Refusal> {
+  const { request } = exchange;
+  const { 'content-type': type, 'content-length': length, 'transfer-encoding': coding } = request.headers;
+  const most = maxBody(route, exchange);
+  const isEmpty = length === '0' || (length === undefined && coding === undefined);
+  const refusal =
+    refuseBody(request, most) ?? (isJson(type) || (isEmpty && type === undefined) ? undefined : notJson());
+  const bytes = refusal ?? (await collect(exchange, most));
+  if (Buffer.isBuffer(bytes)) return textOf(bytes, parametersOf(type ?? '').get('charset'));
+  if (!request.complete) discardRest(request);
+  return bytes;
+}
+
+function notJson(): Refusal {
+  return refuse('UNSUPPORTED_MEDIA_TYPE', {
+    message: 'Send application/json.',
+    headers: { Accept: 'application/json' },
+  });
+}
+
+/** No body at all counts as `{}`: many routes need nothing. */
+function parseBody(schema: z.ZodType, text: string): { readonly ok: unknown } | Refusal {
+  if (text.trim() === '') return parse(schema, {});
+  const parsed = parseJsonValue(text);
+  if ('kind' in parsed) return parsed;
+  if (text.includes(String.raw`\u0000`) && holdsNul(parsed.value)) return malformed('Text must not hold U+0000.');
+  return parse(schema, parsed.value);
+}
+
+/** Whether a text in it holds the one character that not every database can keep. The reader has bounded its depth. */
+function holdsNul(value: unknown): boolean {
+  if (typeof value === 'string') return value.includes('\0');
+  if (typeof value !== 'object' || value === null) return false;
+  return Object.entries(value).some(([name, member]) => name.includes('\0') || holdsNul(member));
+}
+
+function parse(schema: z.ZodType, value: unknown): { readonly ok: unknown } | Refusal {
+  const result = schema.safeParse(value, { reportInput: true });
+  return result.success ? { ok: result.data } : invalid(result.error, schema);
+}
+
+function parseQuery(
+  schema: z.ZodType,
+  { query: text }: Exchange,
+  principal: Principal | undefined,
+): { readonly ok: unknown } | Refusal {
+  const all = queryOf(text);
+  const query = principal?.session === undefined ? all : withoutView(all);
+  return holdsNul(query) ? malformed('The query must not hold U+0000.') : parse(schema, query);
+}
+
+/** What a session is asked for was read before. */
+function withoutView(query: Record<string, unknown>): Record<string, unknown> {
+  return Object.fromEntries(Object.entries(query).filter(([name]) => !VIEW_PARAMETERS.has(name)));
+}
+
+/** Parameters of the query; one that is repeated is a list. */
+function queryOf(text: string): Record<string, unknown> {
+  const parameters = new URLSearchParams(text);
+  return Object.fromEntries(
+    [...new Set(parameters.keys())].map((name) => {
+      const values = parameters.getAll(name);
+      return [name, values.length === 1 ? values[0] : values];
+    }),
+  );
+}
+
+// The answer of a request to the API that is not done.
+
+/** Names of errors as Resend's clients know them. */
+const RESEND: Partial<Record<ErrorCode, string>> = {
+  AUTH_MISSING_KEY: 'missing_api_key',
+  AUTH_INVALID_KEY: 'invalid_api_key',
+  AUTH_EXPIRED_KEY: 'invalid_api_key',
+  AUTH_REVOKED_KEY: 'invalid_api_key',
+  AUTH_FORBIDDEN: 'restricted_api_key',
+  AUTH_IP_NOT_ALLOWED: 'restricted_api_key',
+  AUTH_DOMAIN_NOT_ALLOWED: 'restricted_api_key',
+  PLAN_LIMIT: 'restricted_api_key',
+  DOMAIN_NOT_VERIFIED: 'invalid_from_address',
+  VALIDATION_FAILED: 'validation_error',
+  BODY_MALFORMED: 'validation_error',
+  NOT_FOUND: 'not_found',
+  TEMPLATE_NOT_FOUND: 'not_found',
+  METHOD_NOT_ALLOWED: 'method_not_allowed',
+  IDEMPOTENCY_CONFLICT: 'invalid_idempotent_request',
+  RATE_LIMITED: 'rate_limit_exceeded',
+  INTERNAL: 'internal_server_error',
+  OUTCOME_UNKNOWN: 'internal_server_error',
+  UNAVAILABLE: 'internal_server_error',
+};
+
+/** Shape A; with Resend's members beside it where the route is Resend's. */
+function refusedApi({ resend }: Pick<Route, 'resend'>, refusal: Refusal, { id }: Pick<Exchange, 'id'>): Answer {
+  if (resend !== true) return refusedA(refusal, id);
+  const status = statusOf(refusal);
+  const name = RESEND[refusal.code] ?? 'application_error';
+  return json({ statusCode: status, name, message: wordsOf(refusal), ...shapeA(refusal, id) }, status, refusal.headers);
+}
+
+// Large bodies are in memory as a whole: so many of them at a time, in all and of one tenant. Small ones do not count.
+
+const LARGE = 1024 * 1024;
+const MAX_BYTES_IN_PROGRESS = 128 * LARGE;
+const MAX_BYTES_OF_TENANT = MAX_BYTES_IN_PROGRESS / 2;
+
+export class Room {
+  readonly #taken = new Map<string, number>();
+  #all = 0;
+
+  /** Takes room for a body; answers how to give it back, or undefined where there is none now. */
+  enter(tenant: string, bytes: number): (() => void) | undefined {
+    if (bytes <= LARGE) return () => undefined;
+    const own = this.#taken.get(tenant) ?? 0;
+    if (this.#all + bytes > MAX_BYTES_IN_PROGRESS || own + bytes > MAX_BYTES_OF_TENANT) return undefined;
+    this.#move(tenant, bytes);
+    return () => this.#move(tenant, -bytes);
+  }
+
+  #move(tenant: string, bytes: number): void {
+    const own = (this.#taken.get(tenant) ?? 0) + bytes;
+    this.#all += bytes;
+    if (own === 0) this.#taken.delete(tenant);
+    else this.#taken.set(tenant, own);
+  }
 }

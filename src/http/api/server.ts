@@ -7,13 +7,13 @@ import * as contract from '../../contract/server.ts';
 import type { NoBackup } from '../../store/backup.ts';
 import { download, type Refusal, refuse, unavailable } from '../answer.ts';
 import type { Exchange } from '../context.ts';
-import { implement, json, type Outcome, type Route, type Services } from './route.ts';
+import { implement, success, type Outcome, type Route, type Services } from './route.ts';
 
 /** `/admin/backup…` */
 export function backupsRoutes({ backups, serverFile, version }: Services): Route[] {
   function shown({ snapshot }: Exchange) {
     const { kind: state, ...more } = backups.state();
-    return json({ state, ...more, version, hostname: snapshot.server.server.hostname, server_file: serverFile });
+    return success({ state, ...more, version, hostname: snapshot.server.server.hostname, server_file: serverFile });
   }
 
   function here<Data>(answer: (exchange: Exchange) => Outcome<Data> | Promise<Outcome<Data>>) {
@@ -84,29 +84,29 @@ export function checksRoutes({
   return [
     ...implement(contract.doctor, {
       async check({ query: { dnsbl, port25 } }) {
-        return json(await doctor({ dnsbl: dnsbl.filter((name) => name !== undefined), port25 }));
+        return success(await doctor({ dnsbl: dnsbl.filter((name) => name !== undefined), port25 }));
       },
     }),
-    ...implement(contract.status, { show: async () => json(await status()) }),
+    ...implement(contract.status, { show: async () => success(await status()) }),
     ...implement(contract.serverConfig, {
       show() {
         const { waiting, problems } = snapshot();
-        return json({ file: serverFile, settings: settings(), waiting, problems });
+        return success({ file: serverFile, settings: settings(), waiting, problems });
       },
     }),
     ...implement(contract.serverLog, {
       list({ query: { id, limit } }) {
         const lines = logLines.find(id, limit).map((line) => logLine.parse(JSON.parse(line)));
-        return json({ lines, since: logLines.since() });
+        return success({ lines, since: logLines.since() });
       },
     }),
     ...implement(contract.configCheck, {
-      check: async () => json(await checkConfig()),
+      check: async () => success(await checkConfig()),
       async reload() {
         const done = await reload();
         const { waiting } = snapshot();
         const problems = done.kind === 'unchanged' ? [] : done.problems;
-        return json({ outcome: done.kind, changes: done.kind === 'applied' ? done.changes : [], waiting, problems });
+        return success({ outcome: done.kind, changes: done.kind === 'applied' ? done.changes : [], waiting, problems });
       },
     }),
   ];

@@ -26,7 +26,7 @@ import {
   type DataOf,
   implement,
   invalidAt,
-  json,
+  success,
   notFound,
   type Outcome,
   pageOf,
@@ -66,9 +66,9 @@ export function sessionsRoutes(services: Services): Route[] {
   function answerTo(done: SignIn, origin: string, exchange: Exchange): Outcome<{ state: 'signed_in' | 'code_needed' }> {
     switch (done.kind) {
       case 'signed in':
-        return json({ state: 'signed_in' }, sessionCookie(origin, done.token));
+        return success({ state: 'signed_in' }, sessionCookie(origin, done.token));
       case 'code needed':
-        return json({ state: 'code_needed' });
+        return success({ state: 'code_needed' });
       case 'wrong key':
         return done.fault === 'AUTH_IP_NOT_ALLOWED' ? refuse(done.fault) : refusalOfKey(done.fault);
       case 'wrong link':
@@ -96,7 +96,7 @@ export function sessionsRoutes(services: Services): Route[] {
     ]);
     if (over !== undefined) return over;
     const browser = await sessions.requestLink(email, origin);
-    return json(
+    return success(
       { state: 'mail_sent' },
       setCookie(origin, { kind: 'browser', value: browser, seconds: MAILED_LINK_MS / 1000 }),
     );
@@ -135,10 +135,10 @@ export function sessionsRoutes(services: Services): Route[] {
         const known = await sessionOf(exchange, services);
         const token = known === undefined ? await beginDev(exchange) : undefined;
         const found = token === undefined ? known : await sessionOf(exchange, services, token);
-        if (found === undefined) return json({ session: null, dev });
+        if (found === undefined) return success({ session: null, dev });
         if ('kind' in found) return found;
         const headers = token === undefined ? undefined : sessionCookie(LOOPBACK_ORIGIN, token);
-        return json({ session: await shown(found, exchange), dev }, headers);
+        return success({ session: await shown(found, exchange), dev }, headers);
       },
       async signIn({ exchange, body: { key, email, token, code } }) {
         const off = refuseWhereOff(exchange);
@@ -164,21 +164,21 @@ export function sessionsRoutes(services: Services): Route[] {
         const gone = sessions.isDev
           ? setCookie(origin, { kind: 'session', value: SIGNED_OUT, seconds: SIGNED_OUT_SECONDS })
           : setCookie(origin, { kind: 'session', value: '', seconds: 0 });
-        return json({ state: 'signed_out' }, gone);
+        return success({ state: 'signed_out' }, gone);
       },
       async list({ principal, query: { limit, cursor } }) {
         if (isTestKey(principal)) return refuse('AUTH_TEST_KEY');
         const all = await sessions.list(accountIdOf(principal));
         const rest = cursor === undefined ? all : all.filter(({ id }) => id < cursor);
         const { page, next_cursor } = pageOf(rest, limit, ({ id }) => id);
-        return json({ sessions: page.map((row) => listed(row, principal)), count: all.length, next_cursor });
+        return success({ sessions: page.map((row) => listed(row, principal)), count: all.length, next_cursor });
       },
       async end({ principal, params: { id } }) {
         if (isTestKey(principal)) return refuse('AUTH_TEST_KEY');
         const account = accountIdOf(principal);
         const row = (await sessions.list(account)).find((one) => one.id === id);
         const isEnded = row !== undefined && (await sessions.end(account, id));
-        return isEnded ? json(listed(row, principal)) : notFound('session', id);
+        return isEnded ? success(listed(row, principal)) : notFound('session', id);
       },
     }),
     ...implement(contract.totp, {
@@ -189,14 +189,14 @@ export function sessionsRoutes(services: Services): Route[] {
           return refuse('CONFLICT', { message: 'One-time codes are set up already. End them first.' });
         }
         const { hostname } = exchange.snapshot.server.server;
-        return json({ secret, uri: totpUri({ secret, hostname, email: principal.tenant.email }) });
+        return success({ secret, uri: totpUri({ secret, hostname, email: principal.tenant.email }) });
       },
       async confirm({ principal, exchange, body: { code } }) {
         if (isTestKey(principal)) return refuse('AUTH_TEST_KEY');
         const done = await totp.confirm(accountIdOf(principal), code);
         switch (done.kind) {
           case 'confirmed':
-            return json({ recovery_codes: done.recoveryCodes });
+            return success({ recovery_codes: done.recoveryCodes });
           case 'wrong':
             return wrongCode(principal, exchange);
           case 'not started':
@@ -211,12 +211,12 @@ export function sessionsRoutes(services: Services): Route[] {
         if (!(await totp.isEnabled(account))) return notSetUp();
         if (code === undefined) {
           if (!mayRemoveWithoutCode(principal, exchange)) return invalidAt('code', 'is missing');
-          return (await totp.remove(account)) ? json({ enabled: false }) : notSetUp();
+          return (await totp.remove(account)) ? success({ enabled: false }) : notSetUp();
         }
         const check = await totp.check(account, code);
         if (check.kind === 'limited') return tooManyCodes(check.verdict, exchange);
         const isDone = check.kind === 'right' && (await totp.remove(account, check.unit));
-        return isDone ? json({ enabled: false }) : wrongCode(principal, exchange);
+        return isDone ? success({ enabled: false }) : wrongCode(principal, exchange);
       },
     }),
   ];
@@ -268,7 +268,7 @@ export function consoleLinkRoutes({ sessions }: Services): Route[] {
       const off = refuseWhereOff(exchange);
       if (off !== undefined) return off;
       const { url, expiresAt } = await sessions.operatorLink();
-      return json({ url, expires_at: expiresAt });
+      return success({ url, expires_at: expiresAt });
     },
   });
 }

@@ -19,7 +19,7 @@ import type { SubmissionRow } from '../../store/tables.ts';
 import { download, type Refusal, refuse, csvLine, wordsOf } from '../answer.ts';
 import type { Exchange } from '../context.ts';
 import { knownForm, mayTouchForm } from './forms.ts';
-import { type Call, implement, json, notFound, type Route, type Services, writerOf } from './route.ts';
+import { type Call, implement, success, notFound, type Route, type Services, writerOf } from './route.ts';
 import { type Field, valuesOf, readFields, readReasons } from '../../forms/fields.ts';
 import { isoTime } from '../../lib/clock.ts';
 import { recipientStatuses, type RecipientStatuses } from '../../store/consents.ts';
@@ -56,7 +56,7 @@ export function submissionsRoutes(services: Services): Route[] {
       count: known,
     } = await listSubmissions(store, filter, { before: page.cursor, limit: page.limit });
     const { count, isMore } = known ?? (await countSubmissions(store, filter));
-    return json({
+    return success({
       submissions: await shownSubmissions(store, rows),
       count,
       count_is_more: isMore,
@@ -67,7 +67,7 @@ export function submissionsRoutes(services: Services): Route[] {
   async function show(id: string) {
     const row = await findSubmission(store, id);
     const [submission] = row === undefined ? [] : await shownSubmissions(store, [row]);
-    return submission === undefined ? refuse('NOT_FOUND') : json(submission);
+    return submission === undefined ? refuse('NOT_FOUND') : success(submission);
   }
 
   const decisions: Readonly<Record<'spam' | 'ham' | 'resend', Decide>> = {
@@ -119,7 +119,7 @@ export function submissionsRoutes(services: Services): Route[] {
       return list(filter, page);
     },
     async counts({ principal }) {
-      return json(await countInbox(store, { tenant: principal.tenant.id, isWanted: wantedForms(principal) }));
+      return success(await countInbox(store, { tenant: principal.tenant.id, isWanted: wantedForms(principal) }));
     },
     async act({ principal, exchange, body: { action, ids } }) {
       const found = new Map<string, SubmissionRow | Refusal>();
@@ -143,7 +143,7 @@ export function submissionsRoutes(services: Services): Route[] {
         const refusal = refusals.get(id);
         return { id, done: refusal === undefined, code: refusal?.code, error: refusal && wordsOf(refusal) };
       });
-      return json({ results });
+      return success({ results });
     },
     async export({ principal, exchange, params, query: { format, status, q: text, from, to } }) {
       const form = await formId(principal, params.form, exchange);
@@ -166,7 +166,7 @@ export function submissionsRoutes(services: Services): Route[] {
       if ('kind' in row) return row;
       const [submission] = await shownSubmissions(store, [row]);
       if (submission === undefined) return refuse('NOT_FOUND');
-      return json({ ...submission, attempts: (await attemptsOfSubmission(store, id, MAX_ATTEMPTS)).reverse() });
+      return success({ ...submission, attempts: (await attemptsOfSubmission(store, id, MAX_ATTEMPTS)).reverse() });
     },
     async file({ principal, params: { id, file: wanted } }) {
       const row = await find(principal, id);

@@ -27,7 +27,7 @@ import type { Statement } from '../../store/statement.ts';
 import { type Exchange, refuseOver } from '../context.ts';
 import { type Refusal, refuse } from '../answer.ts';
 import { startOf } from './analytics.ts';
-import { invalidAt, implement, json, notFound, pageOf, type Route, type Services } from './route.ts';
+import { invalidAt, implement, success, notFound, pageOf, type Route, type Services } from './route.ts';
 
 const HOUR = 3_600_000;
 const PER_CLIENT: Limit = { count: 5, windowMs: HOUR };
@@ -62,7 +62,7 @@ export function accountsRoutes({ store, clock, limits, wake }: Services): Route[
       const asks = !local && !(await isRefused(store, body.email));
       await store.write(asks ? [...unit, ...confirmation(tenant, snapshot.server, now)] : unit);
       if (asks) wake();
-      return json({ tenant: { ...tenant, deleting: null }, key });
+      return success({ tenant: { ...tenant, deleting: null }, key });
     },
   });
 }
@@ -120,7 +120,7 @@ export function tenantsRoutes(services: Services): Route[] {
       const { page, next_cursor } = pageOf(rows, limit, ({ id }) => id);
       const deletions = new Map((await allDeletions(store)).map(({ tenant, queued }) => [tenant, queued]));
       const tenants = page.map((row) => ({ ...row, deleting: deletions.get(row.id) }));
-      return json({ tenants, count: await countTenants(store), next_cursor });
+      return success({ tenants, count: await countTenants(store), next_cursor });
     },
     async create({ exchange, principal, body }) {
       const unknownPlan = checkPlan(exchange, body.plan);
@@ -128,11 +128,11 @@ export function tenantsRoutes(services: Services): Route[] {
       const by = principal.key?.id ?? null;
       const { tenant, key, unit } = makeAccount({ ...body, confirmed: true, by }, clock.now());
       await store.write(unit);
-      return json({ tenant: { ...tenant, deleting: null }, key });
+      return success({ tenant: { ...tenant, deleting: null }, key });
     },
     async show({ params: { id } }) {
       const row = await findTenant(store, id);
-      return row === undefined ? notFound('tenant', id) : json(await withContents(row));
+      return row === undefined ? notFound('tenant', id) : success(await withContents(row));
     },
     async remove({ principal, params: { id }, query: { queued } }) {
       const row = await findTenant(store, id);
@@ -143,7 +143,7 @@ export function tenantsRoutes(services: Services): Route[] {
         return refuse('CONFLICT', { message: 'The account is being deleted already.' });
       await takeOver();
       wake();
-      return json({ ...shown, deleting: queued });
+      return success({ ...shown, deleting: queued });
     },
     async change({ exchange, principal, params: { id }, body }) {
       const unknownPlan = checkPlan(exchange, body.plan);
@@ -160,7 +160,7 @@ export function tenantsRoutes(services: Services): Route[] {
       if (body.suspended === false) await resume(store, id, clock.now());
       if (body.suspended !== undefined) wake();
       if (body.trusted === true) await consent.release(id);
-      return json({ ...row, deleting: (await findDeletion(store, id))?.queued });
+      return success({ ...row, deleting: (await findDeletion(store, id))?.queued });
     },
     async usage({ query }) {
       const last = startOf('day', (query.to ?? clock.now() + 1) - 1);
@@ -176,7 +176,7 @@ export function tenantsRoutes(services: Services): Route[] {
       });
       const totals = noUse();
       for (const use of uses.values()) for (const name of USES) totals[name] += use[name];
-      return json({ from, to, totals, tenants });
+      return success({ from, to, totals, tenants });
     },
     async billing({ query, exchange: { snapshot } }) {
       const { server } = snapshot;
@@ -191,7 +191,7 @@ export function tenantsRoutes(services: Services): Route[] {
         amount: planOf(tenant, server).price,
         currency: server.plans.currency,
       }));
-      return json({
+      return success({
         month: new Date(from).toISOString().slice(0, 7),
         plans: Object.fromEntries(plansOf(server)),
         lines,
@@ -206,7 +206,7 @@ export function tenantsRoutes(services: Services): Route[] {
       if (row === undefined) return notFound('tenant', id);
       await releaseMail(row.id, change);
       const { server } = exchange.snapshot;
-      return json({ ...row, tenant: row.id, amount: planOf(row, server).price, currency: server.plans.currency });
+      return success({ ...row, tenant: row.id, amount: planOf(row, server).price, currency: server.plans.currency });
     },
   });
 }

@@ -31,7 +31,7 @@ import {
   invalidAt,
   type Call,
   implement,
-  json,
+  success,
   notFound,
   type Outcome,
   pageOf,
@@ -76,7 +76,7 @@ export function webhooksRoutes({ store, clock, objects, webhooks }: Services): R
       const tenant = principal.tenant.id;
       const rows = await listWebhooks(store, tenant, { before: cursor, limit: limit + 1 });
       const { page, next_cursor } = pageOf(rows, limit, ({ id }) => id);
-      return json({ webhooks: page.map(shown), count: await countWebhooks(store, tenant), next_cursor });
+      return success({ webhooks: page.map(shown), count: await countWebhooks(store, tenant), next_cursor });
     },
     async create({ principal, exchange, body: { url, events, description } }) {
       const tenant = principal.tenant.id;
@@ -89,12 +89,12 @@ export function webhooksRoutes({ store, clock, objects, webhooks }: Services): R
         store.write([insertWebhook({ ...row, events: JSON.stringify(events) })]),
       );
       if ('kind' in made) return overLimit(made, exchange.snapshot.server);
-      return json({ id, url, events, secret });
+      return success({ id, url, events, secret });
     },
     show: (call) =>
       withWebhook(call, async (webhook) => {
         const deliveries = (await recentDeliveries(store, webhook.id, SHOWN)).map(shownDelivery);
-        return json({ ...shown(webhook), deliveries });
+        return success({ ...shown(webhook), deliveries });
       }),
     deliveries: (call) =>
       withWebhook(call, async ({ id: webhook }) => {
@@ -103,7 +103,7 @@ export function webhooksRoutes({ store, clock, objects, webhooks }: Services): R
         const rows = await listWebhookDeliveries(store, filter, { before: cursor, limit: limit + 1 });
         const { page, next_cursor } = pageOf(rows, limit, ({ id }) => id);
         const count = await countWebhookDeliveries(store, filter, MAX_COUNT + 1);
-        return json({
+        return success({
           deliveries: page.map(shownDelivery),
           count: Math.min(count, MAX_COUNT),
           count_is_more: count > MAX_COUNT,
@@ -114,7 +114,7 @@ export function webhooksRoutes({ store, clock, objects, webhooks }: Services): R
       withDelivery(call, async (webhook, delivery) => {
         const body = await sentBody(webhook, delivery);
         const posts = await postsOfDelivery(store, webhook.id, delivery.id);
-        return json({
+        return success({
           ...shownDelivery(delivery),
           body: body?.slice(0, contract.MAX_SHOWN_BODY),
           body_is_cut: body !== undefined && body.length > contract.MAX_SHOWN_BODY,
@@ -130,7 +130,7 @@ export function webhooksRoutes({ store, clock, objects, webhooks }: Services): R
           });
         if (!(await webhooks.replayEvent(webhook, delivery.event)))
           return refuse('CONFLICT', { message: 'The event of this delivery is no longer kept.' });
-        return withDelivery(call, (_, again) => Promise.resolve(json(shownDelivery(again))));
+        return withDelivery(call, (_, again) => Promise.resolve(success(shownDelivery(again))));
       }),
     change: (call) =>
       withWebhook(call, async (webhook) => {
@@ -147,15 +147,15 @@ export function webhooksRoutes({ store, clock, objects, webhooks }: Services): R
           ...(status === 'disabled' ? [disableWebhook({ id, tenant, reason })] : []),
         ]);
         if (status === 'active') await webhooks.enable(webhook);
-        return withWebhook(call, (changed) => Promise.resolve(json(shown(changed))));
+        return withWebhook(call, (changed) => Promise.resolve(success(shown(changed))));
       }),
     remove: (call) =>
       withWebhook(call, async ({ id, tenant, project }) => {
         if (project !== null) return configured(project);
         await store.write([deleteWebhook({ id, tenant })]);
-        return json({ id, deleted: true as const });
+        return success({ id, deleted: true as const });
       }),
-    test: (call) => withWebhook(call, async (webhook) => json(await webhooks.test(webhook))),
+    test: (call) => withWebhook(call, async (webhook) => success(await webhooks.test(webhook))),
     rotate: (call) =>
       withWebhook(call, async (webhook) => {
         const { id, tenant, project } = webhook;
@@ -164,7 +164,7 @@ export function webhooksRoutes({ store, clock, objects, webhooks }: Services): R
         const secret = newSecret();
         const until = clock.now() + CHANGEOVER;
         await store.write([replaceSecret({ id, tenant, secret, until })]);
-        return json({ secret, old_secret_until: until });
+        return success({ secret, old_secret_until: until });
       }),
     replay: (call) =>
       withWebhook(call, async (webhook) => {
@@ -172,8 +172,8 @@ export function webhooksRoutes({ store, clock, objects, webhooks }: Services): R
         if ((event === undefined) === (since === undefined))
           return invalidAt('', 'must name an event or a time (since)');
         if (webhook.status === 'disabled') return disabled();
-        if (event === undefined) return json(await webhooks.replaySince(webhook, Date.parse(since ?? '')));
-        if (await webhooks.replayEvent(webhook, event)) return json({ replayed: 1, more: false });
+        if (event === undefined) return success(await webhooks.replaySince(webhook, Date.parse(since ?? '')));
+        if (await webhooks.replayEvent(webhook, event)) return success({ replayed: 1, more: false });
         return refuse('NOT_FOUND', { message: `There is no event ${event} that webhooks are told of.` });
       }),
   });

@@ -61,7 +61,7 @@ import type { Statement } from '../../store/statement.ts';
 import { UnmetError } from '../../store/store.ts';
 import type { FreeSpace } from '../../store/sqlite.ts';
 import { acceptedForm, refusedForm, thankYou, formAddress } from './outcome.ts';
-import type { ServeParts } from '../api/serve.ts';
+import type { ServeParts } from '../api/route.ts';
 
 export interface SubmitParts extends FormRequestParts, ServeParts {
   readonly limits: Pick<Limits, 'takeSubmission' | 'takePost'>;
