@@ -11,7 +11,7 @@ import type { Clock } from '../lib/clock.ts';
 import { errorFields } from '../lib/errors.ts';
 import { accountOf, environmentOf } from '../lib/ids.ts';
 import type { Log } from '../lib/log.ts';
-import { Recent } from '../lib/lru.ts';
+import { LruMap } from '../lib/lru.ts';
 import { PERMISSIONS, type Permission } from '../lib/permission-names.ts';
 import { findKey, findKeyByHash, noteKeyUse } from '../store/api-keys.ts';
 import { recordEvent } from '../store/events.ts';
@@ -71,7 +71,7 @@ export class Authenticator {
   readonly #log: Log;
   readonly #limits: MemoryCounters;
   /** By the hash of the value. */
-  readonly #known = new Recent<Known>(MAX_KNOWN);
+  readonly #known = new LruMap<Known>(MAX_KNOWN);
   /** When keys were used last: written behind, so that no request waits for it. A crash forgets seconds. */
   #uses = new Map<string, number>();
   #waiting = 0;

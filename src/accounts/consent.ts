@@ -100,7 +100,7 @@ function hashOf(token: string): string {
 }
 
 /** A mail of the server itself to the owner of an account. */
-export interface Letter {
+export interface AccountMail {
   readonly tenant: string;
   readonly to: string;
   readonly subject: string;
@@ -113,8 +113,8 @@ export interface ConsentParts {
   readonly log: Log;
   readonly limits: Pick<Limits, 'takeAll'>;
   readonly config: () => ServerConfig;
-  /** The statements that send a letter of the server itself. */
-  readonly letter: (letter: Letter) => readonly Statement[];
+  /** The statements that send a mail of the server itself to the owner of an account. */
+  readonly accountMail: (mail: AccountMail) => readonly Statement[];
   /** There is mail to send. */
   readonly wake: () => void;
 }
@@ -125,7 +125,7 @@ export interface Question {
   readonly addresses: readonly string[];
 }
 
-export type Asked =
+export type AskResult =
   | { readonly kind: 'asked' }
   /** Nothing has to be asked. */
   | { readonly kind: 'confirmed' }
@@ -143,7 +143,7 @@ export interface Consent {
    */
   ask(question: Question): Promise<void>;
   /** Mails one address a new link, which ends the one before. */
-  askAgain(tenant: string, address: string): Promise<Asked>;
+  askAgain(tenant: string, address: string): Promise<AskResult>;
   /** Sends what was parked for recipients that have answered; of one tenant, or of all. */
   release(tenant?: string): Promise<void>;
   /** The links that it mails. */
@@ -155,7 +155,7 @@ const PER_TENANT: Limit = { count: 50, windowMs: DAY };
 const PER_MAILBOX: Limit = { count: 3, windowMs: DAY };
 
 export function createConsent(parts: ConsentParts): Consent {
-  const { store, clock, log, config, limits, letter, wake } = parts;
+  const { store, clock, log, config, limits, accountMail, wake } = parts;
 
   function statuses({ tenant, addresses }: Question): Promise<RecipientStatuses> {
     // The operator's own tenant is always trusted, and most forms are its own.
@@ -165,7 +165,7 @@ export function createConsent(parts: ConsentParts): Consent {
   }
 
   /** Mails a link where none was mailed after `since`. */
-  async function mailLink(account: TenantRow, address: string, since: number): Promise<Asked> {
+  async function mailLink(account: TenantRow, address: string, since: number): Promise<AskResult> {
     const verdicts = await limits.takeAll([
       { name: `consent:mailbox:${canonicalMailbox(address)}`, limit: PER_MAILBOX },
       { name: `consent:tenant:${account.id}`, limit: PER_TENANT },
@@ -178,12 +178,17 @@ export function createConsent(parts: ConsentParts): Consent {
     const { link, statement } = newToken(about, config(), at);
     const asked = noteAsked({ tenant: account.id, address, at, since });
     // Unless another request has asked it just now.
-    await writeIfMet(store, [asked, forgetTokensOf(about), statement, ...letter(letterOf({ account, address, link }))]);
+    await writeIfMet(store, [
+      asked,
+      forgetTokensOf(about),
+      statement,
+      ...accountMail(mailOf({ account, address, link })),
+    ]);
     wake();
     return { kind: 'asked' };
   }
 
-  function letterOf({ account, address, link }: { account: TenantRow; address: string; link: string }): Letter {
+  function mailOf({ account, address, link }: { account: TenantRow; address: string; link: string }): AccountMail {
     const { hostname } = config().server;
     const text = `The account ${accountName(account)} on the mail server ${hostname} has named this address as a recipient.
 

@@ -19,9 +19,9 @@ import { messagesOf, type MessageAllowance } from './plans.ts';
 import type { Principal } from './principal.ts';
 
 /** What `count` messages more would mean to an account. */
-export type Room =
+export type QuotaCheck =
   /** For the unit that accepts them, which fails with UnmetError where the room is gone by then. */
-  | { readonly kind: 'room'; readonly unit: readonly Statement[] }
+  | { readonly kind: 'allowed'; readonly unit: readonly Statement[] }
   /** There is none before `at`, ms. */
   | { readonly kind: 'later'; readonly at: number; readonly message: string }
   /** However long one waits. */
@@ -54,19 +54,19 @@ interface MessageParts {
 }
 
 /** Whether the principal may send to so many recipients now. */
-export async function roomFor(
+export async function checkQuota(
   { tenant, environment }: Pick<Principal, 'tenant' | 'environment'>,
   count: number,
   { store, clock, config }: MessageParts,
-): Promise<Room> {
-  if (tenant.id === OPERATOR || environment === 'test') return { kind: 'room', unit: [] };
+): Promise<QuotaCheck> {
+  if (tenant.id === OPERATOR || environment === 'test') return { kind: 'allowed', unit: [] };
   const allowance = messagesOf(tenant, config);
   const never = tooMany(allowance, count);
   if (never !== undefined) return { kind: 'never', message: never };
   const now = clock.now();
-  const at = firstRoom(await countsOf(tenant.id, now, store), allowance, { from: now, count });
+  const at = firstFree(await countsOf(tenant.id, now, store), allowance, { from: now, count });
   if (at > now) return { kind: 'later', at, message: `${usedUp(allowance)} Try again ${inWords(at - now)}.` };
-  return { kind: 'room', unit: takeMessages(store, [takingAt(now, { tenant: tenant.id, count }, allowance)]) };
+  return { kind: 'allowed', unit: takeMessages(store, [takingAt(now, { tenant: tenant.id, count }, allowance)]) };
 }
 
 /** Counts the deliveries. Answers those that have to wait, and until when (ms); what is reserved for them is kept. */
@@ -148,7 +148,7 @@ function countsOf(tenant: string, now: number, store: Store): Promise<Slice[]> {
   return messageCounts(store, tenant, now - DAY);
 }
 
-interface Asked {
+interface WantedPlaces {
   readonly from: number;
   readonly count: number;
 }
@@ -160,11 +160,15 @@ interface Place {
 }
 
 /** The first times at which there is room for all of them, in turn. Whoever waits already goes first. */
-export function placesFor(known: readonly Slice[], allowance: MessageAllowance, { from, count }: Asked): Place[] {
+export function placesFor(
+  known: readonly Slice[],
+  allowance: MessageAllowance,
+  { from, count }: WantedPlaces,
+): Place[] {
   const slices = [...known];
   const places: Place[] = [];
   for (let left = count, at = from; left > 0;) {
-    at = firstRoom(slices, allowance, { from: at, count: 1 });
+    at = firstFree(slices, allowance, { from: at, count: 1 });
     const some = Math.min(left, roomAt(slices, allowance, at));
     places.push({ at, count: some });
     slices.push({ starts_at: minuteOf(at), count: some });
@@ -175,7 +179,11 @@ export function placesFor(known: readonly Slice[], allowance: MessageAllowance, 
 }
 
 /** The first time from `from` on at which the windows that end then have room for so many. */
-function firstRoom(slices: readonly Slice[], { per_hour, per_day }: MessageAllowance, { from, count }: Asked): number {
+function firstFree(
+  slices: readonly Slice[],
+  { per_hour, per_day }: MessageAllowance,
+  { from, count }: WantedPlaces,
+): number {
   return Math.max(
     from,
     roomFrom(slices, per_hour, { windowMs: HOUR, count }),

@@ -23,7 +23,7 @@ import type { ProjectRow, RevisionRow } from '../store/tables.ts';
 import type { Consent } from './consent.ts';
 import type { Principal } from './principal.ts';
 import { readRevision, type RevisionReading } from '../config/active-projects.ts';
-import { Recent } from '../lib/lru.ts';
+import { LruMap } from '../lib/lru.ts';
 
 const authorSchema = z.object({
   kind: z.enum(['key', 'session', 'operator', 'file']),
@@ -334,7 +334,7 @@ export function createRevisions({ store, ...reading }: RevisionReading & { reado
 
 /** The same function, which is called once for what is in use; what it rejects with is forgotten. */
 export function keepRecent(load: RevisionOf): RevisionOf {
-  const known = new Recent<Promise<Revision | undefined>>(REVISIONS);
+  const known = new LruMap<Promise<Revision | undefined>>(REVISIONS);
   return (id) => {
     const kept = known.get(id);
     if (kept !== undefined) return kept;

@@ -15,7 +15,7 @@ import type { Clock } from '../lib/clock.ts';
 import type { Log } from '../lib/log.ts';
 import { type Store, writeBehind, writeIfMet } from '../store/store.ts';
 import { errorFields } from '../lib/errors.ts';
-import { Recent } from '../lib/lru.ts';
+import { LruMap } from '../lib/lru.ts';
 import {
   addToSlice,
   allSlices,
@@ -217,7 +217,7 @@ export async function createLimits(parts: {
 
 interface Window {
   /** The slices of each bucket, oldest first. */
-  readonly buckets: Recent<Counted[]>;
+  readonly buckets: LruMap<Counted[]>;
   /** When their next turn is due, ms: what is not used between two of them has left the window. */
   turnAt: number;
 }
@@ -313,10 +313,10 @@ export class MemoryCounters implements Counters {
     }
   }
 
-  #bucketsOf(windowMs: number): Recent<Counted[]> {
+  #bucketsOf(windowMs: number): LruMap<Counted[]> {
     let window = this.#windows.get(windowMs);
     if (window === undefined) {
-      window = { buckets: new Recent(this.#maxBuckets), turnAt: this.#clock.now() + windowMs };
+      window = { buckets: new LruMap(this.#maxBuckets), turnAt: this.#clock.now() + windowMs };
       this.#windows.set(windowMs, window);
     }
     return window.buckets;
@@ -355,7 +355,7 @@ interface Exchanged {
 class ExchangedCounters implements PostCounters {
   readonly #parts: { readonly store: Store; readonly clock: Clock };
   /** By their name in the store. */
-  readonly #buckets = new Recent<Exchanged>(MAX_EXCHANGED);
+  readonly #buckets = new LruMap<Exchanged>(MAX_EXCHANGED);
   /** What the store does not know, by name and slice; and what it is being told. */
   #counted = new Map<string, Counted>();
   #telling: readonly Counted[] = [];

@@ -15,7 +15,7 @@ import { type Clock, isoTime } from '../lib/clock.ts';
 import { errorFields } from '../lib/errors.ts';
 import { newId } from '../lib/ids.ts';
 import type { Log } from '../lib/log.ts';
-import { Recent } from '../lib/lru.ts';
+import { LruMap } from '../lib/lru.ts';
 import { PERMISSIONS, type Permission } from '../lib/permission-names.ts';
 import { parseListenAddress } from '../lib/sockets.ts';
 import { isRefused } from '../store/consents.ts';
@@ -44,7 +44,7 @@ import type { SessionRow, SignInRequestRow, TenantRow } from '../store/tables.ts
 import { findTenant, OPERATOR } from '../store/tenants.ts';
 import { FULL } from './api-keys.ts';
 import type { AuthFault, Authenticator } from './authenticate.ts';
-import type { Letter } from './consent.ts';
+import type { AccountMail } from './consent.ts';
 import type { Principal } from './principal.ts';
 import type { Verdict } from './rate-limits.ts';
 import { isServed } from './tenants.ts';
@@ -111,7 +111,7 @@ export interface SessionParts {
   readonly authenticator: Pick<Authenticator, 'byKey' | 'byId' | 'failed'>;
   readonly totp: Totp;
   /** The statements that mail it. */
-  readonly letter: (letter: Letter) => Statement[];
+  readonly accountMail: (mail: AccountMail) => Statement[];
   /** There is mail to send. */
   readonly wake: () => void;
   /** Whether whoever opens the console on this machine is the operator. The local environment sets it, in its own code. */
@@ -123,7 +123,7 @@ export class Sessions {
   readonly totp: Totp;
   readonly #parts: SessionParts;
   /** When the use of a session was noted last. */
-  readonly #noted = new Recent<number>(MAX_NOTED);
+  readonly #noted = new LruMap<number>(MAX_NOTED);
   #mailing: Promise<void> = Promise.resolve();
 
   constructor(parts: SessionParts) {
@@ -174,16 +174,16 @@ export class Sessions {
     return { kind: 'wrong link', isOtherBrowser };
   }
 
-  async #signIn(asked: Asked): Promise<SignIn> {
-    const { account, code, client } = asked;
+  async #signIn(request: NewSession): Promise<SignIn> {
+    const { account, code, client } = request;
     if (!(await this.totp.isEnabled(account))) {
       // Another use of the link was faster.
-      return (await this.#begin(asked)) ?? { kind: 'wrong link', isOtherBrowser: false };
+      return (await this.#begin(request)) ?? { kind: 'wrong link', isOtherBrowser: false };
     }
     if (code === undefined) return { kind: 'code needed' };
     const check = await this.totp.check(account, code);
     if (check.kind === 'limited') return check;
-    const done = check.kind === 'right' ? await this.#begin(asked, check.unit) : undefined;
+    const done = check.kind === 'right' ? await this.#begin(request, check.unit) : undefined;
     if (done !== undefined) return done;
     const failure = { address: client.ip, last4: '', reason: 'AUTH_INVALID_CODE', tenant: account } as const;
     await this.#parts.authenticator.failed(failure);
@@ -191,7 +191,7 @@ export class Sessions {
   }
 
   /** A new session, with what it uses up; undefined where that was used meanwhile. */
-  async #begin({ account, key, client, method, unit }: Asked, used: readonly Statement[] = []) {
+  async #begin({ account, key, client, method, unit }: NewSession, used: readonly Statement[] = []) {
     const { store, clock, log } = this.#parts;
     const now = clock.now();
     const token = newToken();
@@ -314,7 +314,7 @@ export class Sessions {
 
   /** The statements that mail links for all accounts of the address, none where there is none. */
   async #mailFor({ email, browser, origin, created_at }: SignInRequestRow): Promise<Statement[]> {
-    const { store, clock, config, letter } = this.#parts;
+    const { store, clock, config, accountMail } = this.#parts;
     const now = clock.now();
     const accounts: TenantRow[] = [];
     for (const row of await tenantsByEmail(store, email, MAX_ACCOUNTS)) {
@@ -347,7 +347,7 @@ ${links.map((link) => link.text).join('\n\n')}
 
 It works once. If it was not you, ignore this mail: the link does not work in any other browser.
 `;
-    const mail = letter({ tenant: OPERATOR, to: first.email, subject: `Sign in to ${hostname}`, text });
+    const mail = accountMail({ tenant: OPERATOR, to: first.email, subject: `Sign in to ${hostname}`, text });
     return [...links.map(({ statement }) => statement), ...mail];
   }
 
@@ -360,7 +360,7 @@ It works once. If it was not you, ignore this mail: the link does not work in an
   }
 }
 
-interface Asked {
+interface NewSession {
   readonly account: string;
   readonly key: string | null;
   readonly code: string | undefined;

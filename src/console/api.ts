@@ -177,7 +177,7 @@ async function send<R extends Route>(address: Address<R>, parts: Parts<R>): Prom
   throw error;
 }
 
-interface Asked {
+interface RequestOptions {
   readonly method: string;
   /** JSON. */
   readonly body: string | undefined;
@@ -186,7 +186,10 @@ interface Asked {
   readonly accept?: string | undefined;
 }
 
-async function ask(url: string, { method, body, signal, keepalive = false, accept }: Asked): Promise<Response> {
+async function ask(
+  url: string,
+  { method, body, signal, keepalive = false, accept }: RequestOptions,
+): Promise<Response> {
   const init: RequestInit = {
     method,
     headers: {

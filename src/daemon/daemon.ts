@@ -32,7 +32,7 @@ import { postgresOptions, projectStore, readServer } from './configuration.ts';
 import { openDelivery } from './delivery-remote.ts';
 import { loopbackSmtp, openMtaSts, openWebhookHttp } from './outgoing.ts';
 import { openDirectory, openSmtp } from './smtp.ts';
-import { createHttpDoor, createPolicyFetch, type HttpDoor } from '../dns/guarded-fetch.ts';
+import { createHttpClient, createPolicyFetch, type HttpClient } from '../dns/guarded-fetch.ts';
 import { refusesMail } from '../dns/mx.ts';
 import { createDnssec } from '../dns/dnssec.ts';
 import { createResolver, type Resolver } from '../dns/resolver.ts';
@@ -97,7 +97,7 @@ export interface DaemonParts {
   readonly resolver?: Resolver;
   readonly random?: () => number;
   /** Asks the providers of captchas. */
-  readonly http?: Pick<HttpDoor, 'request'>;
+  readonly http?: Pick<HttpClient, 'request'>;
   readonly log?: AdjustableLog;
   /** Of processes that outlive the daemon. */
   readonly pool?: ProcessPool;
@@ -198,12 +198,12 @@ async function start(
   const core = { store, clock, log, config, snapshot, resolver, dnssec, random, wake };
 
   // Wire.
-  function letter(mail: SystemMail): Statement[] {
+  function accountMail(mail: SystemMail): Statement[] {
     return systemMail(mail, config().server.hostname, clock.now());
   }
   const domains = createDomains({
     ...core,
-    letter,
+    accountMail,
     fetchPolicy: createPolicyFetch({ resolver, userAgent: `Postern/${version()}` }),
     async onTransition() {
       wake();
@@ -228,7 +228,7 @@ async function start(
   ending.push(() => members.close());
   const limits = await createLimits({ ...core, share: members.share('http') });
   ending.push(() => limits.close());
-  const consent = createConsent({ ...core, limits, letter });
+  const consent = createConsent({ ...core, limits, accountMail });
   const requests = new AccountRequests({ ...core, limits });
   ending.push(() => requests.flush());
   const counts = createEventCounts(core);
@@ -241,7 +241,7 @@ async function start(
   const sessions = new Sessions({
     ...core,
     authenticator,
-    letter,
+    accountMail,
     totp: createTotp({ ...core, limits }),
     isDev: parts.isDev ?? false,
   });
@@ -622,8 +622,8 @@ function openReportHttp({
 }: {
   readonly resolver: Resolver;
   readonly config: () => ServerConfig;
-}): HttpDoor {
-  return createHttpDoor({
+}): HttpClient {
+  return createHttpClient({
     resolver,
     userAgent: `Postern/${version()}`,
     allowPrivate: () => config().delivery.allow_private_networks,
@@ -634,8 +634,8 @@ function openReportHttp({
 const CAPTCHA_MS = 5000;
 
 /** The HTTP client for the providers of captchas, whose names are our own. */
-function openCaptchaHttp(resolver: Resolver): HttpDoor {
-  return createHttpDoor({
+function openCaptchaHttp(resolver: Resolver): HttpClient {
+  return createHttpClient({
     resolver,
     userAgent: `Postern/${version()}`,
     allowPrivate: () => false,

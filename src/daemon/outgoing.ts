@@ -1,7 +1,7 @@
 /** Where mail and webhooks go out, as the main thread (`explain`, tests of webhooks) and delivery both need it. */
 import { networkInterfaces } from 'node:os';
 import type { ServerConfig } from '../config/schema.ts';
-import { createHttpDoor, createPolicyFetch, type HttpDoor } from '../dns/guarded-fetch.ts';
+import { createHttpClient, createPolicyFetch, type HttpClient } from '../dns/guarded-fetch.ts';
 import type { Resolver } from '../dns/resolver.ts';
 import type { Clock } from '../lib/clock.ts';
 import type { Log } from '../lib/log.ts';
@@ -66,8 +66,8 @@ export function openWebhookHttp({
   readonly resolver: Resolver;
   readonly config: () => ServerConfig;
   readonly listening: () => readonly ListenAddress[];
-}): HttpDoor {
-  return createHttpDoor({
+}): HttpClient {
+  return createHttpClient({
     resolver,
     userAgent: `Postern/${version()}`,
     allowPrivate: () => config().webhooks.allow_private_networks,

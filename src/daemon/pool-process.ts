@@ -3,7 +3,7 @@
  * knows no secret.
  */
 import { closeSync, openSync, writeFileSync } from 'node:fs';
-import { Recent } from '../lib/lru.ts';
+import { LruMap } from '../lib/lru.ts';
 import { findInForms, readBundle, type Bundle, type ReadBundle } from '../config/bundle.ts';
 import type { FormPlace, CheckTemplates } from '../config/checks.ts';
 import type { Finding } from '../config/problem.ts';
@@ -16,7 +16,7 @@ export { editYaml as edit, locateIn as locate } from '../config/bundle.ts';
 
 /** Projects whose templates stay parsed. */
 const KEPT_PROJECTS = 50;
-const parsed = new Recent<TemplateSet>(KEPT_PROJECTS);
+const parsed = new LruMap<TemplateSet>(KEPT_PROJECTS);
 
 beExpendable();
 

@@ -11,7 +11,7 @@ import { isHostAddress, isPublicAddress } from './networks.ts';
 import type { Resolver } from './resolver.ts';
 import type { FetchedPolicy } from './mta-sts.ts';
 
-export interface HttpDoorOptions {
+export interface HttpClientOptions {
   readonly resolver: Pick<Resolver, 'addresses'>;
   /** Whether private and loopback addresses may be dialled. */
   readonly allowPrivate: () => boolean;
@@ -58,7 +58,7 @@ export type HttpReply =
       readonly isUntrusted?: true;
     };
 
-export interface HttpDoor {
+export interface HttpClient {
   /** Never rejects. */
   request(request: HttpRequest): Promise<HttpReply>;
   /** Why nothing would be sent to this address; undefined where it would, and where DNS does not know the name (yet). */
@@ -71,7 +71,7 @@ type Closed = Exclude<HttpReply, { kind: 'answered' }>;
 const MAX_TEXT = 64 * 1024;
 const PRIVATE = 'leads to a private network';
 
-export function createHttpDoor(options: HttpDoorOptions): HttpDoor {
+export function createHttpClient(options: HttpClientOptions): HttpClient {
   const { resolver, allowPrivate, isOwn, userAgent, ca, connectMs = 5000, wholeMs = 15_000 } = options;
 
   async function wayTo(text: string): Promise<Way> {
@@ -227,7 +227,7 @@ export interface PolicyFetchOptions {
 
 /** Never rejects. */
 export function createPolicyFetch(options: PolicyFetchOptions): (url: string) => Promise<FetchedPolicy> {
-  const http = createHttpDoor({ allowPrivate: () => false, ...options, connectMs: WHOLE_MS, wholeMs: WHOLE_MS });
+  const http = createHttpClient({ allowPrivate: () => false, ...options, connectMs: WHOLE_MS, wholeMs: WHOLE_MS });
   return async (url) => {
     const reply = await http.request({ method: 'GET', url });
     if (reply.kind === 'refused') return { kind: 'failed', reason: `it ${reply.reason}` };

@@ -7,7 +7,7 @@ import { promises as dns } from 'node:dns';
 import { DeadlineError, withDeadline, type Clock, systemClock } from '../lib/clock.ts';
 import { codeOf, messageOf } from '../lib/errors.ts';
 import { type Log, silentLog } from '../lib/log.ts';
-import { Recent } from '../lib/lru.ts';
+import { LruMap } from '../lib/lru.ts';
 
 export interface ResolverOptions {
   /** `address` or `address:port` (IPv6 with a port in brackets); empty: the system's. */
@@ -204,7 +204,7 @@ const MAX_RECORDS = 50;
 
 /** Puts such a memory in front of `ask`. */
 export function remember<A>(clock: Clock, ask: (name: string) => Promise<Timed<A>>): Remembered<A> {
-  const kept = new Recent<{ answer: A; until: number }>(MAX_ENTRIES);
+  const kept = new LruMap<{ answer: A; until: number }>(MAX_ENTRIES);
   const pending = new Map<string, Promise<A>>();
 
   async function askAndKeep(name: string): Promise<A> {

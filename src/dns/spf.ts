@@ -289,7 +289,7 @@ async function evaluate(
   { domain, hostname, resolver, most }: SpfPlace & { most?: number },
 ): Promise<Evaluated> {
   const crowds = new Map<string, number>();
-  const stands: SpfResolver = {
+  const replaced: SpfResolver = {
     async mx(name) {
       const answer = await resolver.mx(name);
       if (answer.kind === 'found' && answer.records.length > MAX_LOOKUPS) crowds.set(name, answer.records.length);
@@ -299,6 +299,6 @@ async function evaluate(
     txt: (name) => (name === domain ? Promise.resolve({ kind: 'found', records: [text] }) : resolver.txt(name)),
   };
   const sender = `postmaster@${domain}`;
-  const question = { sender, ip, helo: hostname, resolver: stands };
+  const question = { sender, ip, helo: hostname, resolver: replaced };
   return { ...(await evaluateSpf(most === undefined ? question : { ...question, most })), crowds };
 }

@@ -22,8 +22,8 @@ export function unanswered(reason: string): Result {
 
 /** A record as a result; `record` is what to publish, such as `TXT mail.example.net: v=spf1 …`. */
 export function resultOf({ status, found, problem, note }: Finding, record: string): Result {
-  const stands = found.length === 0 ? 'nothing' : found.join(' | ');
-  if (status === 'ok') return { status, found: note === undefined ? stands : `${stands} (${note})` };
-  if (status === 'unknown') return { status, found: problem ?? stands, advice: LATER };
-  return { status: 'failed', found: stands, advice: `${problem ?? ''} Publish ${record}`.trim() };
+  const shown = found.length === 0 ? 'nothing' : found.join(' | ');
+  if (status === 'ok') return { status, found: note === undefined ? shown : `${shown} (${note})` };
+  if (status === 'unknown') return { status, found: problem ?? shown, advice: LATER };
+  return { status: 'failed', found: shown, advice: `${problem ?? ''} Publish ${record}`.trim() };
 }

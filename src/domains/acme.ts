@@ -14,7 +14,7 @@ import {
   type KeyObject,
 } from 'node:crypto';
 import { z } from 'zod';
-import type { HttpDoor, HttpReply } from '../dns/guarded-fetch.ts';
+import type { HttpClient, HttpReply } from '../dns/guarded-fetch.ts';
 import type { Certificate } from '../lib/certificate.ts';
 import type { Clock } from '../lib/clock.ts';
 import { messageOf } from '../lib/errors.ts';
@@ -23,7 +23,7 @@ import { certificateRequest } from '../lib/x509.ts';
 export type ChallengeType = 'http-01' | 'tls-alpn-01';
 
 export interface AcmeOptions {
-  readonly http: Pick<HttpDoor, 'request'>;
+  readonly http: Pick<HttpClient, 'request'>;
   readonly clock: Clock;
   readonly directory: string;
   /** PKCS#8 PEM of the account's P-256 key. */

@@ -10,7 +10,7 @@ import { createSecureContext, type SecureContext } from 'node:tls';
 import type { ServerConfig } from '../config/schema.ts';
 import { httpPlaces } from '../config/schema-server.ts';
 import { type Snapshot, takesMail } from '../config/snapshot.ts';
-import { createHttpDoor } from '../dns/guarded-fetch.ts';
+import { createHttpClient } from '../dns/guarded-fetch.ts';
 import { checkPolicyHost } from '../dns/mta-sts.ts';
 import { ownAddresses } from '../dns/networks.ts';
 import type { Resolver } from '../dns/resolver.ts';
@@ -228,8 +228,9 @@ export async function keepAcmeCertificates(parts: AcmeCertificateParts): Promise
     const ca = acme.ca === null ? undefined : await readPem('tls.acme.ca', acme.ca);
     const door = { resolver, ca, userAgent: `Postern/${version()}`, wholeMs: REQUEST_MS };
     // The operator's directory may be in a private network; one in public leads nowhere into ours.
-    const isPrivate = (await createHttpDoor({ ...door, allowPrivate: () => false }).objection(directory)) !== undefined;
-    const http = createHttpDoor({ ...door, allowPrivate: () => isPrivate });
+    const isPrivate =
+      (await createHttpClient({ ...door, allowPrivate: () => false }).objection(directory)) !== undefined;
+    const http = createHttpClient({ ...door, allowPrivate: () => isPrivate });
     const account = await obtainAccount(store, directory, { privateKey: newKey, now: clock.now() });
     const { private_key: accountKey } = account;
     const client = new AcmeClient({ http, clock, directory, accountKey, signal: stop.signal });

@@ -22,7 +22,7 @@ import type { Statement } from '../store/statement.ts';
 import type { Store } from '../store/store.ts';
 import { environmentOf, accountOf } from '../lib/ids.ts';
 import type { Clock } from '../lib/clock.ts';
-import { Recent } from '../lib/lru.ts';
+import { LruMap } from '../lib/lru.ts';
 
 /** Whose keys they are. */
 export interface KeyOwner {
@@ -186,7 +186,7 @@ export function createKeyring({
   /** `server.hostname` */
   readonly hostname: () => string;
 }): KeysOf {
-  const known = new Recent<{ readonly until: number; readonly keys: readonly SigningKey[] }>(DOMAINS);
+  const known = new LruMap<{ readonly until: number; readonly keys: readonly SigningKey[] }>(DOMAINS);
 
   async function load(domain: string, tenant: string): Promise<readonly SigningKey[]> {
     const rows = await (domain === hostname() ? activeKeysOf : signingKeysOf)(store, domain, accountOf(tenant));

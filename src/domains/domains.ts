@@ -10,7 +10,7 @@ import { type Snapshot, claimKey, type Domain, type Project, takesMail } from '.
 import { type CheckedRecord, checkDomain, type CheckWorld } from '../dns/check.ts';
 import { parseAddress } from '../lib/addresses.ts';
 import { OPERATOR, findTenant } from '../store/tenants.ts';
-import type { Letter } from '../accounts/consent.ts';
+import type { AccountMail } from '../accounts/consent.ts';
 import { type Store, writeIfMet } from '../store/store.ts';
 import { tlsModeOf } from '../config/schema-server.ts';
 import { domainRecords, type DomainRecord } from '../dns/records.ts';
@@ -52,8 +52,8 @@ interface Change {
   readonly records: readonly CheckedRecord[];
 }
 
-/** One letter to the owner (`project.owner`, else the tenant's address) and one to the operator, who may be the same. */
-async function lettersAbout(change: Change, store: Store, { server }: Snapshot): Promise<Letter[]> {
+/** One mail to the owner (`project.owner`, else the tenant's address) and one to the operator, who may be the same. */
+async function mailAbout(change: Change, store: Store, { server }: Snapshot): Promise<AccountMail[]> {
   const { tenant, project } = change;
   const owner = project.config.project.owner ?? (await findTenant(store, tenant))?.email;
   const { operator } = server.server;
@@ -64,7 +64,7 @@ async function lettersAbout(change: Change, store: Store, { server }: Snapshot):
 
 const HOUR = 3_600_000;
 
-function wordsFor({ name, status, records }: Change, grace: number): Pick<Letter, 'subject' | 'text'> {
+function wordsFor({ name, status, records }: Change, grace: number): Pick<AccountMail, 'subject' | 'text'> {
   const wrong = records.filter((record) => record.required && record.status !== 'ok').map(describe);
   const list = `These DNS records are missing or wrong:\n\n${wrong.join('\n\n')}\n`;
   return status === 'degraded'
@@ -79,8 +79,8 @@ function wordsFor({ name, status, records }: Change, grace: number): Pick<Letter
 }
 
 function describe({ type, name, value, found, problem }: CheckedRecord): string {
-  const stands = found.length === 0 ? '' : `\n  Found:    ${found.join('\n            ')}`;
-  return `  ${type} ${name}\n  Expected: ${value}${stands}${problem === undefined ? '' : `\n  ${problem}`}`;
+  const shown = found.length === 0 ? '' : `\n  Found:    ${found.join('\n            ')}`;
+  return `  ${type} ${name}\n  Expected: ${value}${shown}${problem === undefined ? '' : `\n  ${problem}`}`;
 }
 
 export interface DomainsOptions {
@@ -89,8 +89,8 @@ export interface DomainsOptions {
   readonly clock: Clock;
   readonly log: Log;
   readonly snapshot: () => Snapshot;
-  /** The statements that send a letter of the server itself. */
-  readonly letter: (letter: Letter) => readonly Statement[];
+  /** The statements that send a mail of the server itself to the owner of an account. */
+  readonly accountMail: (mail: AccountMail) => readonly Statement[];
   /** A state has changed, which is committed: another may own the domain now, and there may be mail to send. Never rejects. */
   readonly onTransition: () => Promise<void>;
   /** Reads the MTA-STS policy that senders find. */
@@ -130,7 +130,7 @@ const MAX_TRIES = 3;
 
 /** The domains of the configuration, with the state that the store knows. */
 export function createDomains(options: DomainsOptions): Domains {
-  const { store, resolver, clock, log, snapshot, letter, onTransition, fetchPolicy } = options;
+  const { store, resolver, clock, log, snapshot, accountMail, onTransition, fetchPolicy } = options;
   /** Of each claim, as it was last read or written. */
   let rows = new Map<string, DomainRow>();
   /** Of checks, by domain: two at once would both see the same change. */
@@ -331,7 +331,7 @@ export function createDomains(options: DomainsOptions): Domains {
     const { name: domain, tenant, status, records } = change;
     const event = recordEvent({ type: `domain.${status}`, tenant, at: clock.now(), domain, data: { records } });
     if (status === 'verified') return [event];
-    return [event, ...(await lettersAbout(change, store, snapshot())).flatMap(letter)];
+    return [event, ...(await mailAbout(change, store, snapshot())).flatMap(accountMail)];
   }
 
   async function report(name: string, tenant?: string): Promise<DomainReport | undefined> {

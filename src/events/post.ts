@@ -1,7 +1,7 @@
 /** What a webhook is sent by the Standard Webhooks specification: the body, its signature, the POST and what the answer means. */
 import { STATUS_CODES } from 'node:http';
 import { createHmac, randomBytes } from 'node:crypto';
-import type { HttpDoor, HttpReply } from '../dns/guarded-fetch.ts';
+import type { HttpClient, HttpReply } from '../dns/guarded-fetch.ts';
 import { cleanText } from '../mail/header.ts';
 import type { WebhookPostRow, WebhookRow } from '../store/tables.ts';
 import { isoTime } from '../lib/clock.ts';
@@ -30,7 +30,7 @@ const MAX_HEADERS_LENGTH = 4096;
 
 /** Posts the body, signed at `now`; never rejects. The `id` is its `webhook-id`: the same at every attempt. */
 export async function post(
-  http: Pick<HttpDoor, 'request'>,
+  http: Pick<HttpClient, 'request'>,
   webhook: Pick<WebhookRow, 'url' | 'secret' | 'old_secret' | 'old_secret_until'>,
   { id, body, now }: { readonly id: string; readonly body: string; readonly now: number },
 ): Promise<Posted> {

@@ -3,11 +3,11 @@
  * failing one has one, and so have all webhooks of a tenant together: nobody waits for somebody else's slow server. A
  * webhook whose target says 410, or fails for days, is disabled and its owner is alerted.
  */
-import type { HttpDoor } from '../dns/guarded-fetch.ts';
+import type { HttpClient } from '../dns/guarded-fetch.ts';
 import { isoTime, type Clock } from '../lib/clock.ts';
 import { errorFields } from '../lib/errors.ts';
 import type { Log } from '../lib/log.ts';
-import { Recent } from '../lib/lru.ts';
+import { LruMap } from '../lib/lru.ts';
 import { WEBHOOK_RETRY_MS } from '../queue/retry.ts';
 import { untouched, type Batch, type RecipientResult, type Result, type Transport } from '../queue/transport.ts';
 import type { Statement } from '../store/statement.ts';
@@ -23,7 +23,7 @@ export interface WebhookTransportOptions {
   readonly store: Store;
   readonly clock: Clock;
   readonly log: Log;
-  readonly http: Pick<HttpDoor, 'request'>;
+  readonly http: Pick<HttpClient, 'request'>;
   /** Whether it is known yet which addresses are our own; nothing is posted before. */
   readonly isReady?: () => boolean;
   /** The statements that alert whoever owns the webhook. */
@@ -63,7 +63,7 @@ export function createWebhookTransport(options: WebhookTransportOptions): Transp
   const { store, clock, log, http, isReady = () => true, alertOwner, wake } = options;
   const limit = new TenantLimit();
   const failing = new Set<string>();
-  const posts = new Recent<number>(MAX_COUNTED);
+  const posts = new LruMap<number>(MAX_COUNTED);
   const running = new Set<Promise<void>>();
   const stopping = new AbortController();
   const cut = Promise.withResolvers<End>();

@@ -5,7 +5,7 @@
  * asks for becomes a delivery of the queue; finding it twice makes no second one.
  */
 import type { Snapshot } from '../config/snapshot.ts';
-import type { HttpDoor } from '../dns/guarded-fetch.ts';
+import type { HttpClient } from '../dns/guarded-fetch.ts';
 import type { Clock } from '../lib/clock.ts';
 import { errorFields } from '../lib/errors.ts';
 import { PUBLIC_EVENTS } from '../lib/event-types.ts';
@@ -39,7 +39,7 @@ export interface WebhooksOptions {
   readonly store: Store;
   readonly clock: Clock;
   readonly log: Log;
-  readonly http: HttpDoor;
+  readonly http: HttpClient;
   readonly snapshot: () => Snapshot;
   /** There may be something to deliver. */
   readonly wake: () => void;

@@ -5,7 +5,7 @@
  */
 import { z } from 'zod';
 import type { FormConfig } from '../config/schema.ts';
-import type { HttpDoor } from '../dns/guarded-fetch.ts';
+import type { HttpClient } from '../dns/guarded-fetch.ts';
 import type { Control } from './fields.ts';
 
 type Challenge = FormConfig['spam_protection']['challenge'];
@@ -43,7 +43,7 @@ const verification = z.object({
 export async function verifyCaptcha(
   { provider, secret }: Captcha,
   { captchas, ip }: { readonly captchas: Control['captchas']; readonly ip: string },
-  http: Pick<HttpDoor, 'request'>,
+  http: Pick<HttpClient, 'request'>,
 ): Promise<CaptchaVerdict> {
   const { field, url } = PROVIDERS[provider];
   const response = captchas?.get(field)?.trim() ?? '';

@@ -13,7 +13,7 @@ import { createHmac, createSecretKey, randomBytes, timingSafeEqual, type KeyObje
 import { createChallenge, extractParams, verifySolution } from 'altcha-lib/v1';
 import { z } from 'zod';
 import type { Form } from '../config/snapshot.ts';
-import type { HttpDoor } from '../dns/guarded-fetch.ts';
+import type { HttpClient } from '../dns/guarded-fetch.ts';
 import type { Clock } from '../lib/clock.ts';
 import type { Log } from '../lib/log.ts';
 import { forgetUsedTokens, useToken } from '../store/secrets.ts';
@@ -82,7 +82,7 @@ export interface ChallengeParts {
   /** Of the store; shared by its daemons. */
   readonly secret: Buffer;
   /** Asks the providers of captchas. */
-  readonly http: Pick<HttpDoor, 'request'>;
+  readonly http: Pick<HttpClient, 'request'>;
 }
 
 /** For how long a token is good, ms: pages stay open. */

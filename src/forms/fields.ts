@@ -10,7 +10,7 @@ import type { FormConfig } from '../config/schema.ts';
 import { labelOf, ruleOf, type Form } from '../config/snapshot.ts';
 import { message, type Localized, type MessageName, type MessageValues } from '../languages/languages.ts';
 import { parseAddress } from '../lib/addresses.ts';
-import { Recent } from '../lib/lru.ts';
+import { LruMap } from '../lib/lru.ts';
 import { isOfTypes } from './file-types.ts';
 import type { Upload } from './files.ts';
 
@@ -472,7 +472,7 @@ type StartMatching = () => (pattern: string, value: string) => boolean;
 
 /** Patterns are compiled once while they are in use. A value that is too long to be matched within the bound does not match. */
 export function createMatching(): StartMatching {
-  const known = new Recent<FieldPattern>(MAX_PATTERNS);
+  const known = new LruMap<FieldPattern>(MAX_PATTERNS);
   return () => {
     let steps = MAX_STEPS;
     return (source, value) => {

@@ -11,7 +11,7 @@ import { translationOf, type Translation } from '../languages/languages.ts';
 import { needsSmtpUtf8, parseAddress, type Mailbox } from '../lib/addresses.ts';
 import { escapeHtml } from '../lib/html.ts';
 import type { Log } from '../lib/log.ts';
-import { Recent } from '../lib/lru.ts';
+import { LruMap } from '../lib/lru.ts';
 import { composeMail, signMail, type Mail } from '../mail/compose.ts';
 import type { SigningContext } from '../mail/dkim.ts';
 import { cleanText, messageIdOf } from '../mail/header.ts';
@@ -118,7 +118,7 @@ async function composed(mail: Mail): Promise<Composed> {
 /** The source of messages of the kinds `notification` and `acknowledgment`. */
 export function createFormSource(options: FormSourceOptions): Source {
   const { store, log, config, revisionOf, renderer, signing, ownerKey } = options;
-  const zones = new Recent<ReturnType<typeof builtinTemplates>>(MAX_ZONES);
+  const zones = new LruMap<ReturnType<typeof builtinTemplates>>(MAX_ZONES);
 
   function builtins(timezone: string): ReturnType<typeof builtinTemplates> {
     const known = zones.get(timezone) ?? builtinTemplates(timezone);

@@ -11,7 +11,7 @@ import { promisify } from 'node:util';
 import { brotliCompress, constants, gzip } from 'node:zlib';
 import { Html, html } from '../lib/html.ts';
 import { type Answer, page, refuse, refusedA } from './answer.ts';
-import { header, type Exchange } from './context.ts';
+import { header, type RequestContext } from './context.ts';
 import { TOKENS } from './pages/tokens.ts';
 
 const SOURCE = new URL('../console/', import.meta.url);
@@ -51,18 +51,18 @@ interface Console {
 }
 
 /** Serves everything at and below `/console`; its files are read at the first request. */
-export function createConsole(): (exchange: Exchange) => Answer | Promise<Answer> {
+export function createConsole(): (context: RequestContext) => Answer | Promise<Answer> {
   let made: Console | undefined;
-  return (exchange) => {
-    if (!exchange.snapshot.server.server.console.enabled) return refusedA(refuse('NOT_FOUND'), exchange.id);
+  return (context) => {
+    if (!context.snapshot.server.server.console.enabled) return refusedA(refuse('NOT_FOUND'), context.id);
     made ??= readConsole();
-    const [, , folder, ...rest] = exchange.path.split('/');
+    const [, , folder, ...rest] = context.path.split('/');
     // The files of before or after an upgrade: what is said of them must not be kept.
     if (folder !== undefined && /^[0-9a-f]{16}$/.test(folder)) {
       const asset = folder === made.folder ? made.assets.get(rest.join('/')) : undefined;
-      return asset === undefined ? refusedA(refuse('NOT_FOUND'), exchange.id) : assetAnswer(asset, exchange);
+      return asset === undefined ? refusedA(refuse('NOT_FOUND'), context.id) : assetAnswer(asset, context);
     }
-    return exchange.path === FRAME ? framePage() : consolePage(made);
+    return context.path === FRAME ? framePage() : consolePage(made);
   };
 }
 
@@ -136,7 +136,7 @@ ${preloaded.map((name) => html`<link rel="modulepreload" href="${base}/${name}">
   return page({ html: shell.text, policy }, 200, { 'Cache-Control': 'no-store' });
 }
 
-async function assetAnswer(asset: Asset, { request }: Exchange): Promise<Answer> {
+async function assetAnswer(asset: Asset, { request }: RequestContext): Promise<Answer> {
   const { type, text, etag } = asset;
   const headers = {
     ETag: etag,

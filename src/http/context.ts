@@ -9,7 +9,7 @@ import cors from '@koa/cors';
 import type Koa from 'koa';
 import type { Authenticator, AuthFault } from '../accounts/authenticate.ts';
 import type { Idempotency } from '../accounts/idempotency.ts';
-import type { Room } from '../accounts/message-limits.ts';
+import type { QuotaCheck } from '../accounts/message-limits.ts';
 import type { OverLimit } from '../accounts/object-limits.ts';
 import type { Principal } from '../accounts/principal.ts';
 import type { Verdict } from '../accounts/rate-limits.ts';
@@ -25,7 +25,7 @@ import { StoreError, UnmetError } from '../store/store.ts';
 import { parseAnswer, refusalOf, refuse, type Answer, type Refusal } from './answer.ts';
 import { ClientGone } from './entries.ts';
 
-export interface Exchange {
+export interface RequestContext {
   readonly request: IncomingMessage;
   readonly response: ServerResponse;
   /** `req_…`, in the answer and in every log line of this request. */
@@ -51,12 +51,12 @@ export interface Exchange {
 
 /** What the middleware of one request share. */
 export interface State {
-  exchange: Exchange;
+  context: RequestContext;
   /** The `Origin` that the answer is readable for, or nothing. */
   readableFor?: string;
   /** As the metrics tell requests apart. */
   handler?: 'form';
-  /** What is answered, unless Koa's own means have done it; it is written once everything about the exchange is known. */
+  /** What is answered, unless Koa's own means have done it; it is written once everything about the request is known. */
   answer?: Answer | undefined;
 }
 
@@ -123,16 +123,16 @@ export function rateLimited({ reset }: Verdict, now: number): Refusal {
  * Counts this limit, where there is one, among those of the request, which the headers of the answer show; the refusal where
  * it leaves nothing. The operator on the machine itself is never refused.
  */
-export function refuseOver(verdict: Verdict | undefined, exchange: Exchange): Refusal | undefined {
+export function refuseOver(verdict: Verdict | undefined, context: RequestContext): Refusal | undefined {
   if (verdict === undefined) return undefined;
-  exchange.limit = tighter(exchange.limit, verdict);
-  return verdict.allowed || exchange.local ? undefined : rateLimited(verdict, exchange.at);
+  context.limit = tighter(context.limit, verdict);
+  return verdict.allowed || context.local ? undefined : rateLimited(verdict, context.at);
 }
 
-/** The refusal of mail for which the plan of the account has no room. */
-export function overPlan({ message, ...room }: Exclude<Room, { kind: 'room' }>, now: number): Refusal {
-  if (room.kind === 'never') return refuse('PLAN_LIMIT', { message });
-  const seconds = Math.max(1, Math.ceil((room.at - now) / 1000));
+/** The refusal of mail beyond the quota of the account's plan. */
+export function overPlan({ message, ...quota }: Exclude<QuotaCheck, { kind: 'allowed' }>, now: number): Refusal {
+  if (quota.kind === 'never') return refuse('PLAN_LIMIT', { message });
+  const seconds = Math.max(1, Math.ceil((quota.at - now) / 1000));
   return refuse('RATE_LIMITED', { message, headers: { 'Retry-After': String(seconds) } });
 }
 
@@ -147,7 +147,7 @@ export function overLimit(
 }
 
 /** Logs an exception and answers what the client may know of it. Throws it on where the client is gone. */
-export function faultRefusal(error: unknown, { id, method, path, ip }: Exchange, log: Log): Refusal {
+export function faultRefusal(error: unknown, { id, method, path, ip }: RequestContext, log: Log): Refusal {
   if (error instanceof ClientGone) throw error;
   const event = error instanceof StoreError || error instanceof BusyError ? 'http.unavailable' : 'http.failed';
   log.error(event, { request: id, method, path: loggedPath(path), ip, ...errorFields(error) });
@@ -155,7 +155,7 @@ export function faultRefusal(error: unknown, { id, method, path, ip }: Exchange,
 }
 
 /** In which language a visitor is answered: the form's, else the first that the browser asks for. */
-export function translationFor({ request }: Exchange, form?: Pick<Form, 'config'>): Translation {
+export function translationFor({ request }: RequestContext, form?: Pick<Form, 'config'>): Translation {
   return translationOf(form?.config.theme?.language ?? acceptedLanguage(request.headers['accept-language']));
 }
 
@@ -168,7 +168,7 @@ export function isSecure({ socket }: IncomingMessage): boolean {
  * Redirects a browser from a page in clear text to the same page by TLS. A form or an API call is never redirected: its body
  * would be lost.
  */
-export function pageByTls({ request, method, path, query, local, snapshot }: Exchange): Answer | undefined {
+export function pageByTls({ request, method, path, query, local, snapshot }: RequestContext): Answer | undefined {
   if (local || isSecure(request) || (method !== 'GET' && method !== 'HEAD')) return undefined;
   if (request.headers.accept?.includes('text/html') !== true) return undefined;
   // A proxy that speaks TLS in our place would come back in clear text for ever. Whoever pretends to be one stays here.
@@ -181,13 +181,16 @@ export function pageByTls({ request, method, path, query, local, snapshot }: Exc
 }
 
 /** `https://mail.example.net/example.com/contact`, `…/c/partners/signup`, `…/f/frm_…`, `…/example.com/frm_…` */
-export function endpointOf(exchange: Exchange, { id, kind, audience }: Pick<Form, 'id' | 'kind' | 'audience'>): string {
+export function endpointOf(
+  context: RequestContext,
+  { id, kind, audience }: Pick<Form, 'id' | 'kind' | 'audience'>,
+): string {
   const own = kind === 'api' || kind === 'instant';
-  return `${baseOf(exchange)}/${own ? `${audience.domain ?? 'f'}/` : ''}${encodeURI(id)}`;
+  return `${baseOf(context)}/${own ? `${audience.domain ?? 'f'}/` : ''}${encodeURI(id)}`;
 }
 
 /** Where none is configured, the address that the client itself used. */
-function baseOf({ snapshot, request, local }: Exchange): string {
+function baseOf({ snapshot, request, local }: RequestContext): string {
   const { host } = request.headers;
   if (local || host === undefined || snapshot.server.server.http.base_url !== null) return baseUrlOf(snapshot.server);
   return `${isSecure(request) ? 'https' : 'http'}://${host}`;
@@ -215,7 +218,7 @@ function keysOf(request: IncomingMessage): string[] {
  * nobody (undefined). A key that is shown and is not valid is refused, wherever it is shown.
  */
 export async function principalOf(
-  { request, local, ip }: Pick<Exchange, 'request' | 'local' | 'ip'>,
+  { request, local, ip }: Pick<RequestContext, 'request' | 'local' | 'ip'>,
   authenticator: Authenticator,
 ): Promise<Principal | Refusal | undefined> {
   const [key, another] = keysOf(request);
@@ -270,7 +273,7 @@ const CONFLICTS = {
 export async function answerOnce(
   { idempotency, log }: { readonly idempotency: Idempotency; readonly log: Log },
   request: {
-    readonly exchange: Exchange;
+    readonly context: RequestContext;
     /** What the key is unique in: the form, or the API key and the route. */
     readonly scope: string;
     /** The hash of the body. */
@@ -278,8 +281,8 @@ export async function answerOnce(
   },
   work: (stored: Stored) => Promise<Answer>,
 ): Promise<Answer | Refusal> {
-  const { exchange, scope, hash } = request;
-  const key = header(exchange.request, 'idempotency-key');
+  const { context, scope, hash } = request;
+  const key = header(context.request, 'idempotency-key');
   if (key === undefined) return work(() => []);
   if (key === '' || key.length > MAX_KEY_LENGTH) {
     return refuse('VALIDATION_FAILED', { message: `Idempotency-Key must have 1 to ${MAX_KEY_LENGTH} characters.` });
@@ -303,7 +306,7 @@ export async function answerOnce(
   } catch (error) {
     if (error instanceof UnmetError) return refuse('IDEMPOTENCY_CONFLICT', { message: CONFLICTS['in progress'] });
     await idempotency.release(claim).catch((cause: unknown) => {
-      log.warn('idempotency.not_released', { request: exchange.id, ...errorFields(cause) });
+      log.warn('idempotency.not_released', { request: context.id, ...errorFields(cause) });
     });
     throw error;
   }

@@ -8,7 +8,7 @@ import type { Store } from '../store/store.ts';
 import { suppress } from '../store/suppressions.ts';
 import { openUnsubscribeToken } from '../transactional/unsubscribe.ts';
 import { type Answer, page } from './answer.ts';
-import { type Exchange, translationFor } from './context.ts';
+import { type RequestContext, translationFor } from './context.ts';
 import { type Brand, brandOf } from './pages/brand.ts';
 import { layout, mark, type Page } from './pages/layout.ts';
 
@@ -21,29 +21,29 @@ export interface LinkParts {
   readonly unsubscribeKey: KeyObject;
 }
 
-type LinkHandler = (exchange: Exchange, params: Readonly<Record<string, string>>) => Promise<Answer>;
+type LinkHandler = (context: RequestContext, params: Readonly<Record<string, string>>) => Promise<Answer>;
 
 /**
  * `/confirm/{token}`: GET shows what the link would do, because mail scanners follow links; POST does it (`?answer=never`:
  * refuses for good).
  */
 export function createConfirm(parts: LinkParts): LinkHandler {
-  return async (exchange, { token: value = '' }) => {
-    const { method, id, query } = exchange;
-    const translation = translationFor(exchange);
+  return async (context, { token: value = '' }) => {
+    const { method, id, query } = context;
+    const translation = translationFor(context);
     const token = await findToken(parts, value);
     const kind = token && parts.confirmations[token.kind];
     const found = token && (await kind?.(token));
     if (token === undefined || found === undefined) return invalidLinkPage(id, EXPIRED, translation);
-    if (method !== 'POST') return page(stateOf(found, exchange));
+    if (method !== 'POST') return page(stateOf(found, context));
     if (new URLSearchParams(query).get('answer') === NEVER) await found.refuse();
     else if (!found.isRefused) await found.confirm();
-    return page(stateOf((await kind?.(token)) ?? found, exchange));
+    return page(stateOf((await kind?.(token)) ?? found, context));
   };
 }
 
-function stateOf(found: Confirmable, exchange: Exchange): Page {
-  const translation = found.language === undefined ? translationFor(exchange) : translationOf(found.language);
+function stateOf(found: Confirmable, context: RequestContext): Page {
+  const translation = found.language === undefined ? translationFor(context) : translationOf(found.language);
   const brand = found.form && brandOf(found.form);
   if (found.isRefused) return confirmedPage(found.refused, { translation, brand });
   return found.isDone
@@ -53,12 +53,12 @@ function stateOf(found: Confirmable, exchange: Exchange): Page {
 
 /** `/unsubscribe/{token}`: GET shows a button, POST unsubscribes at once, without a redirect (RFC 8058 §3.2). */
 export function createUnsubscribe({ store, clock, unsubscribeKey }: LinkParts): LinkHandler {
-  return async (exchange, { token = '' }) => {
-    const translation = translationFor(exchange);
+  return async (context, { token = '' }) => {
+    const translation = translationFor(context);
     const subscription = openUnsubscribeToken(token, unsubscribeKey);
-    if (subscription === undefined) return invalidLinkPage(exchange.id, CUT_OFF, translation);
+    if (subscription === undefined) return invalidLinkPage(context.id, CUT_OFF, translation);
     const { tenant, address } = subscription;
-    if (exchange.method !== 'POST') {
+    if (context.method !== 'POST') {
       const heading = message('unsubscribe.question');
       const text = [message('unsubscribe.text', { address })];
       return page(confirmPage({ heading, text, button: message('unsubscribe.button') }, { translation }));

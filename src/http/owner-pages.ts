@@ -27,7 +27,7 @@ import { suppress } from '../store/suppressions.ts';
 import type { FileRow, SubmissionRow } from '../store/tables.ts';
 import { visitorName } from '../templates/builtin.ts';
 import { type Answer, download, page } from './answer.ts';
-import { type Exchange, translationFor } from './context.ts';
+import { type RequestContext, translationFor } from './context.ts';
 import { layout, mark } from './pages/layout.ts';
 
 export interface OwnerPageParts extends ReleaseParts {
@@ -35,11 +35,11 @@ export interface OwnerPageParts extends ReleaseParts {
   readonly ownerKey: KeyObject;
 }
 
-type Handler = (exchange: Exchange, params: Readonly<Record<string, string>>) => Promise<Answer>;
+type Handler = (context: RequestContext, params: Readonly<Record<string, string>>) => Promise<Answer>;
 
 /** A request with a link that works. */
-interface Asked {
-  readonly exchange: Exchange;
+interface LinkRequest {
+  readonly context: RequestContext;
   readonly token: string;
   readonly opened: OpenedLink;
 }
@@ -56,22 +56,22 @@ interface Subject {
 export function createOwnerPages(parts: OwnerPageParts): { readonly page: Handler; readonly file: Handler } {
   const { store, ownerKey } = parts;
 
-  async function subjectOf(id: string, exchange: Exchange): Promise<Subject | undefined> {
+  async function subjectOf(id: string, context: RequestContext): Promise<Subject | undefined> {
     const row = await findSubmission(store, id);
     if (row === undefined) return undefined;
-    const form = await findFormOf({ tenant: row.tenant, id: row.form }, exchange.snapshot, store);
+    const form = await findFormOf({ tenant: row.tenant, id: row.form }, context.snapshot, store);
     const name = form?.name ?? row.form.slice(row.form.lastIndexOf('/') + 1);
     const config = form?.config ?? formSchema.parse({});
     const timezone = form?.project?.config.settings.timezone ?? 'UTC';
-    return { row, form: { name, config }, timezone, translation: translationFor(exchange, { config }) };
+    return { row, form: { name, config }, timezone, translation: translationFor(context, { config }) };
   }
 
   /** A link to something else about the same submission, which works as long as this one. */
-  function linkTo(link: SubmissionLink, { opened }: Asked): string {
+  function linkTo(link: SubmissionLink, { opened }: LinkRequest): string {
     return ownerToken(link, opened.expiresAt, ownerKey);
   }
 
-  async function view(subject: Subject, asked: Asked): Promise<Answer> {
+  async function view(subject: Subject, request: LinkRequest): Promise<Answer> {
     const { row, form, timezone, translation } = subject;
     const { say } = translation;
     const fields = readFields(row.fields);
@@ -79,39 +79,39 @@ export function createOwnerPages(parts: OwnerPageParts): { readonly page: Handle
     const title = visitorName(fields) ?? form.name;
     const isSpam = row.status === 'spam';
     const time = dateFormat(translation.language, timezone)(row.created_at);
-    const decide = linkTo({ action: isSpam ? 'ham' : 'spam', submission: row.id }, asked);
+    const decide = linkTo({ action: isSpam ? 'ham' : 'spam', submission: row.id }, request);
     const content = html`<h1>${title}</h1>
 <p class="soft">${say('mail.source', { form: form.name, domain: row.domain, time })}</p>
-${isSpam && spamNotice(row, translation)}${fieldList(cut(ownerFields(fields, form.config, translation)))}${fileList(files, asked.token, translation)}
+${isSpam && spamNotice(row, translation)}${fieldList(cut(ownerFields(fields, form.config, translation)))}${fileList(files, request.token, translation)}
 <p class="soft">${row.ip !== '' && html`${say('mail.ip', { ip: row.ip })}<br>`}${row.referer !== '' && say('mail.page', { url: row.referer })}</p>
 <p class="actions"><a class="button quiet" href="${decide}">${say(isSpam ? 'owner.notSpam' : 'mail.spam')}</a></p>`;
     return page(frame(title, content, translation));
   }
 
-  async function decide(subject: Subject, link: SubmissionLink, asked: Asked): Promise<Answer> {
-    const { exchange, opened, token } = asked;
+  async function decide(subject: Subject, link: SubmissionLink, request: LinkRequest): Promise<Answer> {
+    const { context, opened, token } = request;
     const { row, form, translation } = subject;
     const words = wordsOf(link, subject);
-    if (exchange.method !== 'POST' && !opened.isUsed) return page(questionPage(words, translation));
-    const more = linkTo({ action: 'view', submission: row.id }, asked);
+    if (context.method !== 'POST' && !opened.isUsed) return page(questionPage(words, translation));
+    const more = linkTo({ action: 'view', submission: row.id }, request);
     const show = html`<p class="actions"><a class="button quiet" href="${more}">${translation.say('mail.view')}</a></p>`;
     if (opened.isUsed) return noticePage('owner.used', [], { translation, content: show });
-    const decided = await act(link, subject, exchange);
+    const decided = await act(link, subject, context);
     if (decided.kind !== 'done') return noticePage('owner.notDone', [REASONS[decided.kind]], { translation });
     await noteUsed(token, opened, store);
-    const undo = link.action === 'stop' ? undefined : undoOf(link, subject, asked);
+    const undo = link.action === 'stop' ? undefined : undoOf(link, subject, request);
     const done = html`${mark('good')}\n<h1>${words.done}</h1>\n<p>${words.doneText}</p>
 ${undo ?? (link.action === 'stop' ? html`<p class="soft">${translation.say('owner.startAgain', { form: form.name })}</p>` : '')}${show}`;
     return page(frame(words.done, done, translation));
   }
 
-  function undoOf({ action }: SubmissionLink, { row, translation }: Subject, asked: Asked): Content {
-    const opposite = linkTo({ action: action === 'spam' ? 'ham' : 'spam', submission: row.id }, asked);
+  function undoOf({ action }: SubmissionLink, { row, translation }: Subject, request: LinkRequest): Content {
+    const opposite = linkTo({ action: action === 'spam' ? 'ham' : 'spam', submission: row.id }, request);
     const label = translation.say(action === 'spam' ? 'owner.notSpam' : 'mail.spam');
     return html`<p><a href="${opposite}">${label}</a></p>\n`;
   }
 
-  async function act(link: SubmissionLink, { row }: Subject, { snapshot }: Exchange): Promise<Decided> {
+  async function act(link: SubmissionLink, { row }: Subject, { snapshot }: RequestContext): Promise<Decided> {
     switch (link.action) {
       case 'view':
         return { kind: 'done', changed: false };
@@ -129,10 +129,10 @@ ${undo ?? (link.action === 'stop' ? html`<p class="soft">${translation.say('owne
   }
 
   /** All that is quarantined, at once. */
-  async function decideAll(link: DigestLink, { exchange, opened, token }: Asked): Promise<Answer> {
-    const { snapshot, method } = exchange;
+  async function decideAll(link: DigestLink, { context, opened, token }: LinkRequest): Promise<Answer> {
+    const { snapshot, method } = context;
     const found = await quarantinedIn(link, snapshot, store);
-    const translation = found.language === undefined ? translationFor(exchange) : translationOf(found.language);
+    const translation = found.language === undefined ? translationFor(context) : translationOf(found.language);
     const { say } = translation;
     const { action } = link;
     if (opened.isUsed || found.ids.length === 0) return noticePage('owner.nothingLeft', [], { translation });
@@ -142,7 +142,7 @@ ${undo ?? (link.action === 'stop' ? html`<p class="soft">${translation.say('owne
       const text = say(action === 'release' ? 'owner.releaseText' : 'owner.confirmText');
       return page(questionPage({ question, text, button: say(BUTTONS[action]) }, translation));
     }
-    const failed = await decideEach(found.ids, action, exchange);
+    const failed = await decideEach(found.ids, action, context);
     if (failed === 0) await noteUsed(token, opened, store);
     const done = say(action === 'release' ? 'owner.releasedAll' : 'owner.confirmedAll', { count: count - failed });
     const content = html`${mark('good')}\n<h1>${done}</h1>\n${failed > 0 && html`<p>${say('owner.failedSome', { count: failed })}</p>`}`;
@@ -150,7 +150,7 @@ ${undo ?? (link.action === 'stop' ? html`<p class="soft">${translation.say('owne
   }
 
   /** Answers how many could not be decided. */
-  async function decideEach(ids: readonly string[], action: DigestLink['action'], { snapshot }: Exchange) {
+  async function decideEach(ids: readonly string[], action: DigestLink['action'], { snapshot }: RequestContext) {
     let failed = 0;
     for (const id of ids) {
       const row = await findSubmission(store, id);
@@ -165,21 +165,21 @@ ${undo ?? (link.action === 'stop' ? html`<p class="soft">${translation.say('owne
   }
 
   return {
-    async page(exchange, { token = '' }) {
+    async page(context, { token = '' }) {
       const opened = await openOwnerToken(token, ownerKey, parts);
-      if (opened === undefined) return invalidPage(exchange, 'owner.expired');
-      const asked = { exchange, token, opened };
+      if (opened === undefined) return invalidPage(context, 'owner.expired');
+      const request = { context, token, opened };
       const { link } = opened;
-      if (isOfDigest(link)) return decideAll(link, asked);
-      const subject = await subjectOf(link.submission, exchange);
-      if (subject === undefined) return invalidPage(exchange, 'owner.gone');
-      return link.action === 'view' ? view(subject, asked) : decide(subject, link, asked);
+      if (isOfDigest(link)) return decideAll(link, request);
+      const subject = await subjectOf(link.submission, context);
+      if (subject === undefined) return invalidPage(context, 'owner.gone');
+      return link.action === 'view' ? view(subject, request) : decide(subject, link, request);
     },
-    async file(exchange, { token = '', file: wanted = '' }) {
+    async file(context, { token = '', file: wanted = '' }) {
       const opened = await openOwnerToken(token, ownerKey, parts);
-      if (opened?.link.action !== 'view') return invalidPage(exchange, 'owner.expired');
+      if (opened?.link.action !== 'view') return invalidPage(context, 'owner.expired');
       const file = (await filesOf(store, opened.link.submission)).find(({ id }) => id === wanted);
-      if (file === undefined) return invalidPage(exchange, 'owner.gone');
+      if (file === undefined) return invalidPage(context, 'owner.gone');
       const { filename, size } = file;
       return download({ type: 'application/octet-stream', filename, size, stream: chunksOfFile(store, file.id) });
     },
@@ -267,8 +267,8 @@ function noticePage(
   return page(frame(title, html`<h1>${title}</h1>\n${paragraphs}${content}`, translation));
 }
 
-function invalidPage(exchange: Exchange, reason: 'owner.expired' | 'owner.gone'): Answer {
-  const translation = translationFor(exchange);
+function invalidPage(context: RequestContext, reason: 'owner.expired' | 'owner.gone'): Answer {
+  const translation = translationFor(context);
   const { say } = translation;
   const title = say('owner.invalid');
   const content = html`${mark('bad')}\n<h1>${title}</h1>\n<p>${say(reason, { days: OWNER_LINK_DAYS })}</p>`;

@@ -28,7 +28,7 @@ import {
   translationFor,
   validOrigin,
   type Context,
-  type Exchange,
+  type RequestContext,
   type State,
 } from './context.ts';
 import { createOwnerPages, type OwnerPageParts } from './owner-pages.ts';
@@ -55,7 +55,7 @@ export interface TableParts extends Services, ServeParts, LinkParts, OwnerPagePa
   readonly metrics: Pick<Metrics, 'answer'>;
 }
 
-type Handler = (exchange: Exchange, params: Readonly<Record<string, string>>) => Answer | Promise<Answer>;
+type Handler = (context: RequestContext, params: Readonly<Record<string, string>>) => Answer | Promise<Answer>;
 
 /** The API's routes answer with and without these. */
 const PREFIX = /^\/(?:api|v1)(?=\/)/;
@@ -93,7 +93,7 @@ export function mountRoutes(app: Koa<State>, parts: TableParts, forms: Koa.Middl
   for (const path of KIT)
     pages.get(
       path,
-      answering((exchange) => kit(exchange, path)),
+      answering((context) => kit(context, path)),
     );
   pages.get('/challenge', answering(createChallengeHandler(parts)));
   pages.register('/confirm/:token', ['GET', 'POST'], answering(createConfirm(parts)));
@@ -127,7 +127,7 @@ export function mountRoutes(app: Koa<State>, parts: TableParts, forms: Koa.Middl
     const methods = known.flatMap((match) => match?.path ?? []).flatMap((layer) => layer.methods);
     const headers = { Allow: [...new Set(methods)].join(', ') };
     const refusal = methods.length === 0 ? refuse('NOT_FOUND') : refuse('METHOD_NOT_ALLOWED', { headers });
-    ctx.state.answer = refused(ctx.state.exchange, refusal);
+    ctx.state.answer = refused(ctx.state.context, refusal);
   });
 }
 
@@ -143,7 +143,7 @@ function apiRouters(routes: readonly Route[], serve: ReturnType<typeof createSer
     router.register(
       route.path,
       [route.method],
-      answering((exchange, params) => serve(route, exchange, params)),
+      answering((context, params) => serve(route, context, params)),
     );
     routers.set(segment, router);
   }
@@ -155,7 +155,7 @@ function firstSegment(path: string): string {
 }
 
 /** The page of the server's own address: what it is, and where to go on. */
-function front({ snapshot }: Exchange): Answer {
+function front({ snapshot }: RequestContext): Answer {
   const { hostname, operator, console: webConsole } = snapshot.server.server;
   const content = html`<h1>${hostname}</h1>
 <p>This server receives web form submissions, and sends and forwards email. It runs Postern.</p>
@@ -170,16 +170,16 @@ ${webConsole.enabled ? html`<li><a href="/console">Console</a></li>` : ''}
 }
 
 async function limited(ctx: Context, next: Koa.Next): Promise<void> {
-  const { exchange } = ctx.state;
-  const refusal = refuseOver(exchange.limit, exchange);
+  const { context } = ctx.state;
+  const refusal = refuseOver(context.limit, context);
   if (refusal === undefined) await next();
-  else ctx.state.answer = refused(exchange, refusal);
+  else ctx.state.answer = refused(context, refusal);
 }
 
 /** A route's handler as middleware; it gets the parts of the path, percent-decoded. */
 function answering(handler: Handler): RouterMiddleware<State> {
   return async ({ state, params }) => {
-    state.answer = await handler(state.exchange, params);
+    state.answer = await handler(state.context, params);
   };
 }
 
@@ -190,7 +190,7 @@ const API_HEADERS =
 function apiCors(): Koa.Middleware<State> {
   const preflight = preflights('GET, POST, PUT, PATCH, DELETE', API_HEADERS);
   return async (ctx, next) => {
-    const { method, request, snapshot } = ctx.state.exchange;
+    const { method, request, snapshot } = ctx.state.context;
     const { origin = '' } = request.headers;
     const asking = origin === '' ? undefined : originOf(validOrigin(origin));
     const { cors_origins: origins } = snapshot.server.server.http;
@@ -201,10 +201,10 @@ function apiCors(): Koa.Middleware<State> {
 }
 
 /** API clients get JSON; somebody who typed the address gets a page. */
-export function refused(exchange: Exchange, refusal: Refusal): Answer {
-  if (exchange.request.headers['sec-fetch-mode'] !== 'navigate') return refusedA(refusal, exchange.id);
-  const translation = translationFor(exchange);
-  return page(errorPage({ refusal, translation, requestId: exchange.id }), statusOf(refusal), refusal.headers);
+export function refused(context: RequestContext, refusal: Refusal): Answer {
+  if (context.request.headers['sec-fetch-mode'] !== 'navigate') return refusedA(refusal, context.id);
+  const translation = translationFor(context);
+  return page(errorPage({ refusal, translation, requestId: context.id }), statusOf(refusal), refusal.headers);
 }
 
 /** So often at most is the database written to. */
@@ -227,7 +227,7 @@ function readyz({ store, freeSpace, clock, log, snapshot, queueProblem, certific
     }
   }
 
-  return async (exchange) => {
+  return async (context) => {
     const now = clock.monotonic();
     if (now - probed.at >= PROBE_MS) probed = { at: now, problem: probe() };
     const isFull = freeSpace.below(snapshot().server.limits.free_disk);
@@ -241,8 +241,8 @@ function readyz({ store, freeSpace, clock, log, snapshot, queueProblem, certific
       status: ready ? 'ready' : 'not ready',
       checks,
       relay: await relayState(store, clock.now()),
-      configuration: configuration(exchange),
-      ...(exchange.local ? { certificates: certificate?.states().map(certificateOf) ?? [] } : {}),
+      configuration: configuration(context),
+      ...(context.local ? { certificates: certificate?.states().map(certificateOf) ?? [] } : {}),
     };
     return json(body, ready ? 200 : 503, ready ? undefined : { 'Retry-After': '5' });
   };
@@ -261,7 +261,7 @@ async function relayState(store: Store, now: number): Promise<object | undefined
 }
 
 /** Problems of the configuration stop nothing: the last good version runs on. */
-function configuration({ snapshot, local }: Exchange): object {
+function configuration({ snapshot, local }: RequestContext): object {
   const { problems, waiting } = snapshot;
   if (local) return { problems, waiting };
   return { problems: problems.length, ...(problems.length > 0 ? { hint: 'postern config check names them' } : {}) };
@@ -293,7 +293,7 @@ const DAY = 86_400_000;
 const VALID = 90 * DAY;
 
 /** RFC 9116. */
-function securityTxt({ at, snapshot }: Exchange): Answer {
+function securityTxt({ at, snapshot }: RequestContext): Answer {
   const { operator, http } = snapshot.server.server;
   const lines = [
     `Contact: mailto:${encodeURI(operator)}`,
@@ -317,7 +317,7 @@ function acmeChallenge({ store }: TableParts): Handler {
 const HOST = /^mta-sts\.(.+?)\.?(?::\d+)?$/;
 
 /** The MTA-STS policy of a domain, at `mta-sts.<domain>` (RFC 8461 §3.3). */
-function mtaSts({ request, snapshot, id }: Exchange): Answer {
+function mtaSts({ request, snapshot, id }: RequestContext): Answer {
   const [, name = ''] = HOST.exec((request.headers.host ?? '').toLowerCase()) ?? [];
   const domain = snapshot.domains.get(name);
   const { server, tls } = snapshot.server;

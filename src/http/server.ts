@@ -47,7 +47,7 @@ import {
   preflights,
   splitTarget,
   type Context,
-  type Exchange,
+  type RequestContext,
   type State,
 } from './context.ts';
 import { ClientGone } from './entries.ts';
@@ -139,28 +139,28 @@ export function createHttpServer(options: HttpServerOptions): HttpServer {
       const ms = answer?.type === EVENT_STREAM ? 0 : clock.monotonic() - began;
       metrics.answered({ status: ctx.res.statusCode, ms, handler });
     });
-    const exchange = await begin(ctx);
-    ctx.state.exchange = exchange;
-    const hsts = isSecure(ctx.req) ? strictTransport(exchange, certificate) : undefined;
+    const context = await begin(ctx);
+    ctx.state.context = context;
+    const hsts = isSecure(ctx.req) ? strictTransport(context, certificate) : undefined;
     if (hsts !== undefined) ctx.set('Strict-Transport-Security', hsts);
     try {
       const fault = hostFault(ctx.req);
       const refusal = fault === undefined ? undefined : refuse('REQUEST_MALFORMED', { message: fault });
-      ctx.state.answer = refusal === undefined ? pageByTls(exchange) : refused(exchange, refusal);
+      ctx.state.answer = refusal === undefined ? pageByTls(context) : refused(context, refusal);
       if (ctx.state.answer === undefined) await next();
       respond(ctx, closing);
     } catch (error) {
       if (error instanceof ClientGone) return;
       for (const name of ctx.res.getHeaderNames()) ctx.remove(name);
-      ctx.state.answer = refused(exchange, faultRefusal(error, exchange, log));
+      ctx.state.answer = refused(context, faultRefusal(error, context, log));
       respond(ctx, closing);
     }
-    const { id: request, method, path, ip } = exchange;
+    const { id: request, method, path, ip } = context;
     const { statusCode: status } = ctx.res;
     if (status >= 400) log.debug('http.refused', { request, method, path: loggedPath(path), status, ip });
   }
 
-  async function begin({ req: request, res: response }: Context): Promise<Exchange> {
+  async function begin({ req: request, res: response }: Context): Promise<RequestContext> {
     const at = clock.now();
     const current = snapshot();
     const isLocal = local.has(request);
@@ -270,7 +270,10 @@ export function createHttpServer(options: HttpServerOptions): HttpServer {
 const HSTS_AFTER_MS = 7 * 86_400_000;
 
 /** RFC 6797, where the certificate has proved to be there to stay. */
-function strictTransport({ at, snapshot }: Exchange, certificate: CertificateKeeper | undefined): string | undefined {
+function strictTransport(
+  { at, snapshot }: RequestContext,
+  certificate: CertificateKeeper | undefined,
+): string | undefined {
   const { hsts } = snapshot.server.tls;
   const [state] = certificate?.states() ?? [];
   if (hsts === null || state?.expiresAt === undefined || state.validSince === undefined) return undefined;
@@ -293,16 +296,16 @@ const SETTLE_MS = 25;
 function forms(handle: (formRequest: FormRequest) => Promise<Answer>, parts: FormRequestParts): Koa.Middleware<State> {
   const preflight = preflights();
   return async (ctx, next) => {
-    const { exchange } = ctx.state;
-    const path = parseFormPath(exchange.path);
+    const { context } = ctx.state;
+    const path = parseFormPath(context.path);
     if (path === undefined) return void (await next());
-    const formRequest = await findFormRequest(exchange, path, parts);
+    const formRequest = await findFormRequest(context, path, parts);
     ctx.state.handler = 'form';
     ctx.state.readableFor = readableFor(formRequest);
     async function answer(): Promise<void> {
       ctx.state.answer = await handle(formRequest);
     }
-    await (exchange.method === 'OPTIONS' ? preflight(ctx, answer) : answer());
+    await (context.method === 'OPTIONS' ? preflight(ctx, answer) : answer());
   };
 }
 
@@ -440,11 +443,11 @@ function commonHeaders(id: string, { limit, remaining, reset }: Verdict): Readon
  * Header by header, as Koa does it, writing costs a tenth of a form post (bench row 1): a stream alone is left to it.
  */
 function respond(ctx: Context, closing: boolean): void {
-  const { answer, exchange, readableFor } = ctx.state;
+  const { answer, context, readableFor } = ctx.state;
   // Where the client still holds its body back, what comes next on the connection could not be told from it.
   const isLast = closing || (ctx.req.headers.expect !== undefined && !ctx.req.complete);
   const common = {
-    ...commonHeaders(exchange.id, exchange.limit),
+    ...commonHeaders(context.id, context.limit),
     ...(readableFor === undefined ? {} : readableHeaders(readableFor)),
     ...(isLast ? { Connection: 'close' } : {}),
   };

@@ -11,7 +11,7 @@ import { addressInRanges } from '../dns/networks.ts';
 import { baseUrlOf } from '../config/schema-server.ts';
 import type { TenantRow } from '../store/tables.ts';
 import { type Refusal, refuse } from './answer.ts';
-import { type Exchange, header } from './context.ts';
+import { type RequestContext, header } from './context.ts';
 
 /** With the prefix a browser takes the cookie from this very host alone, over TLS (RFC 6265bis §4.1.3.2). */
 const SECURE_NAMES = { session: '__Host-postern', browser: '__Host-postern-browser' } as const;
@@ -22,7 +22,7 @@ type CookieKind = keyof typeof SECURE_NAMES;
 
 const LOOPBACK = ['127.0.0.0/8', '::1/128'];
 
-type Requested = Pick<Exchange, 'request' | 'method' | 'query' | 'local' | 'ip' | 'snapshot'>;
+type Requested = Pick<RequestContext, 'request' | 'method' | 'query' | 'local' | 'ip' | 'snapshot'>;
 
 /** Whether the client named the machine itself as the host, and is on it or told to name it so. */
 export function isOnLoopback({ request, local, ip, snapshot }: Requested): boolean {
@@ -140,10 +140,10 @@ export async function sessionOf(
 
 /** Who asks in a session, where no key says it. */
 export async function sessionPrincipal(
-  exchange: Exchange,
+  context: RequestContext,
   parts: SessionServices,
 ): Promise<Principal | Refusal | undefined> {
-  const session = await sessionOf(exchange, parts);
+  const session = await sessionOf(context, parts);
   return session === undefined || 'kind' in session ? session : session.principal;
 }
 

@@ -3,7 +3,7 @@
  * those used since the last half turn and those of the one before it: moving an entry at each use would cost more than most
  * values do, and leave garbage in a map that changes all the time.
  */
-export class Recent<V> {
+export class LruMap<V> {
   readonly #half: number;
   #young = new Map<string, V>();
   #old = new Map<string, V>();

@@ -15,7 +15,7 @@ import { z } from 'zod';
 import { parseDomain } from '../lib/addresses.ts';
 import type { Clock } from '../lib/clock.ts';
 import { codeOf } from '../lib/errors.ts';
-import { Recent } from '../lib/lru.ts';
+import { LruMap } from '../lib/lru.ts';
 import type { AuthResults, DkimResult } from './auth-results.ts';
 import {
   fieldsOf,
@@ -398,12 +398,12 @@ const MAX_OUTCOMES = 500;
 const MAX_CHARACTERS = 4096;
 
 export class Outcomes<T> {
-  readonly #kept = new Recent<Outcome<T>>(MAX_OUTCOMES);
+  readonly #kept = new LruMap<Outcome<T>>(MAX_OUTCOMES);
 
   /** What `check` finds of what `key` names; not to be changed by whoever gets it. */
   async of(key: string, ask: Ask, check: (ask: Ask) => Promise<T>): Promise<T> {
     const known = this.#kept.get(key);
-    if (known !== undefined && (await stands(known, ask))) return known.found;
+    if (known !== undefined && (await isCurrent(known, ask))) return known.found;
     this.#kept.delete(key);
     const asked = new Map<string, Question & { readonly answer: ReturnType<Ask> }>();
     const found = await check((name, type) => {
@@ -423,7 +423,7 @@ export class Outcomes<T> {
   }
 }
 
-async function stands({ answers }: Outcome<unknown>, ask: Ask): Promise<boolean> {
+async function isCurrent({ answers }: Outcome<unknown>, ask: Ask): Promise<boolean> {
   for (const { name, type, answer } of answers) {
     if ((await said(ask(name, type))) !== answer) return false;
   }

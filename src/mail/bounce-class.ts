@@ -33,7 +33,7 @@ export type BounceClass =
   | 'unknown';
 
 /** What a server had been sent before it refused: nothing or the sender alone, the recipient, or the whole message. */
-export type Asked = 'sender' | 'recipient' | 'message';
+export type TransactionStage = 'sender' | 'recipient' | 'message';
 
 export interface BounceSign {
   /** A reply (`550 5.1.1 no such user`), or the diagnostic text of a report. */
@@ -41,7 +41,7 @@ export interface BounceSign {
   /** What the report says in its `Status` field; empty where it says nothing. */
   readonly status?: string;
   /** Where it is not given, the words may say it. */
-  readonly after?: Asked | undefined;
+  readonly after?: TransactionStage | undefined;
 }
 
 export interface BounceMeaning {

@@ -2,7 +2,7 @@
  * When to try again: the operator's table with jitter, so that what failed together does not come back together. And what the
  * worker remembers of a destination: its failures, and whose turn it is.
  */
-import { Recent } from '../lib/lru.ts';
+import { LruMap } from '../lib/lru.ts';
 import { nextFlow, tenantsWaiting, type Turn } from '../store/leases.ts';
 import type { Store } from '../store/store.ts';
 import type { DestinationRow } from '../store/tables.ts';
@@ -147,7 +147,7 @@ class RoundRobin {
   /** Whose turn was last: of other mail, and of bulk. */
   readonly #tenants: [string, string] = ['', ''];
   /** Which flow had the last turn of its tenant. */
-  readonly #flows = new Recent<string>(MAX_REMEMBERED);
+  readonly #flows = new LruMap<string>(MAX_REMEMBERED);
 
   /** The next turns, for `room` (at least 2) deliveries together. */
   async next(store: Store, destination: string, room: number): Promise<LimitedTurn[]> {

@@ -33,9 +33,9 @@ export function systemMail(
   hostname: string,
   now: number,
 ): Statement[] {
-  const letter: z.input<typeof source> = { to, subject, text, html };
+  const content: z.input<typeof source> = { to, subject, text, html };
   return enqueue(
-    { tenant, kind: 'system', submission: null, domain: hostname, source: letter, recipients: [to], ttl: TTL },
+    { tenant, kind: 'system', submission: null, domain: hostname, source: content, recipients: [to], ttl: TTL },
     now,
   ).unit;
 }

@@ -3,7 +3,7 @@
  * cares where they never arrive (`OnFailure`). Whoever composes the daemon hands them in.
  */
 import type { Fields } from '../lib/log.ts';
-import type { Asked, BounceClass } from '../mail/bounce-class.ts';
+import type { TransactionStage, BounceClass } from '../mail/bounce-class.ts';
 import type { Statement } from '../store/statement.ts';
 import type { MessageRow } from '../store/tables.ts';
 
@@ -148,7 +148,7 @@ export interface RecipientResult extends Peer {
   /** The next attempt is no sooner, ms. */
   readonly wait?: number;
   /** What the server knew when it refused for good. */
-  readonly after?: Asked | undefined;
+  readonly after?: TransactionStage | undefined;
   /** The recipient called it spam. */
   readonly complained?: true;
 }

@@ -6,7 +6,7 @@ import type { ServerConfig } from '../config/schema.ts';
 import { systemClock, type Clock } from '../lib/clock.ts';
 import { errorFields, messageOf } from '../lib/errors.ts';
 import type { Log } from '../lib/log.ts';
-import { Recent } from '../lib/lru.ts';
+import { LruMap } from '../lib/lru.ts';
 import { NOBODY, sameForAll, untouched, type Batch, type Result, type Transport } from '../queue/transport.ts';
 import { ConnectionLimit, MxPool } from './mx-pool.ts';
 import { findRoute, routeRule, type NextHop, type Route, type RouteOptions } from './route.ts';
@@ -63,7 +63,7 @@ export function createSmtpClient(options: SmtpClientOptions): SmtpClient {
   const connectionLimit = new ConnectionLimit(() => config().delivery.concurrency);
   const pools = new Map<string, MxPool>();
   /** Where each destination's last batches went. */
-  const lastPool = new Recent<MxPool | 'nowhere'>(MAX_REMEMBERED);
+  const lastPool = new LruMap<MxPool | 'nowhere'>(MAX_REMEMBERED);
   const unsettled = new Set<Promise<void>>();
   let stopped = false;
 

@@ -2,7 +2,7 @@
  * Replies of an SMTP server (RFC 5321 §4.2) from bytes that arrive in any portions. What it keeps is bounded: a line of
  * more than 2 KiB, a reply of more than 16 KiB or a line without a code ends the conversation.
  */
-import type { Asked } from '../mail/bounce-class.ts';
+import type { TransactionStage } from '../mail/bounce-class.ts';
 
 export interface Reply {
   readonly code: number;
@@ -124,7 +124,7 @@ export type ReplyClass =
       readonly next: 'none' | 'host';
       /** Policies often concern the address that we came from (5.7.x): the other family may pass. */
       readonly otherFamily: boolean;
-      readonly after: Asked;
+      readonly after: TransactionStage;
     }
   /** Too many recipients for one transaction: this one belongs into the next. */
   | { readonly kind: 'again' };

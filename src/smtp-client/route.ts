@@ -23,7 +23,7 @@ import type { Resolver } from '../dns/resolver.ts';
 import type { Clock } from '../lib/clock.ts';
 import { messageOf } from '../lib/errors.ts';
 import type { Log } from '../lib/log.ts';
-import { Recent } from '../lib/lru.ts';
+import { LruMap } from '../lib/lru.ts';
 import { parseListenAddress, type ListenAddress } from '../lib/sockets.ts';
 import type { AppliedPolicy, Random } from '../queue/transport.ts';
 import {
@@ -397,7 +397,7 @@ const REFRESHES_AT_ONCE = 20;
 export class MtaSts {
   readonly #options: MtaStsOptions;
   /** Domains whose policy could not be fetched: its id, and until when it is not tried again, on the monotonic clock. */
-  readonly #failed = new Recent<{ readonly id: string; readonly until: number }>(MAX_FAILURES);
+  readonly #failed = new LruMap<{ readonly id: string; readonly until: number }>(MAX_FAILURES);
   /** When to look for policies that have ended, on the monotonic clock. */
   #forgetAt = -Infinity;
   readonly #fetching = new Map<string, Promise<MtaStsPolicyRow | undefined>>();

@@ -8,7 +8,7 @@ import { promisify } from 'node:util';
 import { gzip } from 'node:zlib';
 import { z } from 'zod';
 import type { ServerConfig } from '../config/schema.ts';
-import type { HttpDoor } from '../dns/guarded-fetch.ts';
+import type { HttpClient } from '../dns/guarded-fetch.ts';
 import { tlsReportTargets } from '../dns/mta-sts.ts';
 import { recordsOf, type Resolver } from '../dns/resolver.ts';
 import { inRounds } from '../lib/batch.ts';
@@ -43,7 +43,7 @@ interface TlsReportsParts {
   readonly log: Log;
   readonly config: () => ServerConfig;
   readonly resolver: Pick<Resolver, 'txt'>;
-  readonly http: Pick<HttpDoor, 'request'>;
+  readonly http: Pick<HttpClient, 'request'>;
   /** There is mail to send. */
   readonly wake: () => void;
 }

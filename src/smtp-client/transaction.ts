@@ -37,7 +37,7 @@ interface Outcome {
   readonly dialogue: string;
 }
 
-interface Asked {
+interface TransactionOptions {
   readonly body: Body;
   /** At least one, at most 100. */
   readonly recipients: readonly Recipient[];
@@ -46,9 +46,9 @@ interface Asked {
 }
 
 /** Tries to hand the message over. */
-export async function transact(session: Session, asked: Asked): Promise<Outcome> {
+export async function transact(session: Session, options: TransactionOptions): Promise<Outcome> {
   const { wire } = session;
-  const transaction = new Transaction(session, asked);
+  const transaction = new Transaction(session, options);
   const done = wire.endAfter(wire.timeouts.transaction, 'the message');
   const isReused = session.used > 0;
   if (isReused) wire.transcript.note('on the connection of an earlier message');
@@ -78,7 +78,7 @@ class Transaction {
   /** Whether the server has said anything. */
   answered = false;
 
-  constructor(session: Session, { body, recipients, mayLeave }: Asked) {
+  constructor(session: Session, { body, recipients, mayLeave }: TransactionOptions) {
     this.#session = session;
     this.#wire = session.wire;
     this.#body = session.features.smtpUtf8 ? body : (body.plain ?? body);

@@ -4,7 +4,7 @@
  */
 import type { Authenticator, AuthFault } from '../accounts/authenticate.ts';
 import type { AccountRequests } from '../accounts/plans.ts';
-import { roomFor } from '../accounts/message-limits.ts';
+import { checkQuota } from '../accounts/message-limits.ts';
 import { type Principal, decide } from '../accounts/principal.ts';
 import type { FreeSpace } from '../store/sqlite.ts';
 import type { Snapshot } from '../config/snapshot.ts';
@@ -112,15 +112,15 @@ export function createSubmission(parts: SubmissionParts): { readonly policy: Smt
     const asker = { principal, snapshot: snapshot(), now: clock.now() };
     const plan = await submissions.plan({ ...read, raw: mail.id, recipients }, asker);
     if ('fault' in plan) return refusal('sender_not_allowed', `550 5.7.1 ${plan.fault}`);
-    const room = await roomFor(principal, plan.recipients, {
+    const quota = await checkQuota(principal, plan.recipients, {
       store: parts.store,
       clock,
       config: asker.snapshot.server,
     });
-    if (room.kind === 'never') return refusal('plan_limit', `550 5.7.1 ${room.message}`);
-    if (room.kind === 'later') return refusal('plan_limit', `450 4.7.1 ${room.message}`);
+    if (quota.kind === 'never') return refusal('plan_limit', `550 5.7.1 ${quota.message}`);
+    if (quota.kind === 'later') return refusal('plan_limit', `450 4.7.1 ${quota.message}`);
     const unit = [
-      ...room.unit,
+      ...quota.unit,
       insertInbound(inboundRow(mail, { trace: '', verdicts: '{}', messages: [plan.id] })),
       ...chunks.last(),
       ...plan.unit,

@@ -2,7 +2,7 @@
 import { accountIdOf, mayTouch, type Principal } from '../accounts/principal.ts';
 import type { Project } from '../config/snapshot.ts';
 import { parseAddress, parseMailbox, type Mailbox } from '../lib/addresses.ts';
-import { Recent } from '../lib/lru.ts';
+import { LruMap } from '../lib/lru.ts';
 import { domainStatus, sendingDomains } from '../store/domains.ts';
 import type { Store } from '../store/store.ts';
 import { fault, type Fault } from './email.ts';
@@ -12,7 +12,7 @@ export interface Sender {
   readonly domain: string;
 }
 
-interface Asked {
+interface SenderRequest {
   readonly from: Mailbox | undefined;
   readonly project: Project | undefined;
   readonly principal: Principal;
@@ -20,7 +20,7 @@ interface Asked {
 }
 
 /** Answers the sender of a mail, or why there is none. */
-export type SenderOf = (asked: Asked) => Promise<Sender | Fault>;
+export type SenderOf = (request: SenderRequest) => Promise<Sender | Fault>;
 
 /** For so long a domain that may be sent from is taken to be one still: a quarter of row 13 of the bench, POST. */
 const KNOWN_MS = 1000;
@@ -32,7 +32,7 @@ const MAX_KNOWN = 1000;
  */
 export function createSenderOf(store: Store): SenderOf {
   /** When each tenant's domain was looked up. */
-  const known = new Recent<number>(MAX_KNOWN);
+  const known = new LruMap<number>(MAX_KNOWN);
   return async ({ from: asked, project, principal, now }) => {
     const from = asked ?? parseMailbox(project?.config.settings.from ?? '');
     if (from === undefined) return usualSender(project, principal, store);

@@ -4,7 +4,7 @@ import {
   placeDeliveries,
   placesFor,
   recountWaiting,
-  roomFor,
+  checkQuota,
   type Countable,
 } from '../../src/accounts/message-limits.ts';
 import type { Principal } from '../../src/accounts/principal.ts';
@@ -81,7 +81,7 @@ async function start(free: object = { messages_per_hour: 3, messages_per_day: 5 
   const { tenant: id } = await testKey(store, { now: clock.now() });
   const parts = { store, clock, config };
   const limits = {
-    roomFor: (who: Pick<Principal, 'tenant' | 'environment'>, count: number) => roomFor(who, count, parts),
+    checkQuota: (who: Pick<Principal, 'tenant' | 'environment'>, count: number) => checkQuota(who, count, parts),
     place: (deliveries: readonly Countable[]) => placeDeliveries(deliveries, parts),
     look: (tenant: TenantRow) => messagesLeft(tenant, parts),
     release: (tenant?: string) => recountWaiting(parts, tenant),
@@ -94,19 +94,19 @@ async function start(free: object = { messages_per_hour: 3, messages_per_day: 5 
     async send(count: number, of = id, environment: 'live' | 'test' = 'live') {
       const tenant = await findTenant(store, of);
       if (tenant === undefined) throw new Error('no such tenant');
-      const room = await limits.roomFor({ tenant, environment }, count);
-      if (room.kind === 'room') await store.write(room.unit);
-      return room.kind === 'later' ? `later: ${(room.at - clock.now()) / MINUTE} min` : room.kind;
+      const quota = await limits.checkQuota({ tenant, environment }, count);
+      if (quota.kind === 'allowed') await store.write(quota.unit);
+      return quota.kind === 'later' ? `later: ${(quota.at - clock.now()) / MINUTE} min` : quota.kind;
     },
   };
 }
 
 describe('what programs send', () => {
-  test('is taken while the hour and the day have room, and told when there is some again', async () => {
+  test('is taken while the hour and the day have quota, and told when there is some again', async () => {
     const { clock, send } = await start();
-    expect([await send(2), await send(1), await send(1)]).toEqual(['room', 'room', 'later: 60 min']);
+    expect([await send(2), await send(1), await send(1)]).toEqual(['allowed', 'allowed', 'later: 60 min']);
     clock.advance(HOUR);
-    expect([await send(2), await send(1)]).toEqual(['room', `later: ${23 * 60} min`]);
+    expect([await send(2), await send(1)]).toEqual(['allowed', `later: ${23 * 60} min`]);
   });
 
   test('with more recipients than any window holds is never taken', async () => {
@@ -117,7 +117,7 @@ describe('what programs send', () => {
   test('of the operator and of test keys is not counted', async () => {
     const { send } = await start();
     expect([await send(500, OPERATOR), await send(500, undefined, 'test'), await send(3)]).toEqual(
-      Array(3).fill('room'),
+      Array(3).fill('allowed'),
     );
   });
 
@@ -126,10 +126,10 @@ describe('what programs send', () => {
     const tenant = await findTenant(store, id);
     if (tenant === undefined) throw new Error('no such tenant');
     const rooms = await Promise.all(
-      Array.from({ length: 8 }, () => limits.roomFor({ tenant, environment: 'live' }, 1)),
+      Array.from({ length: 8 }, () => limits.checkQuota({ tenant, environment: 'live' }, 1)),
     );
     const written = await Promise.allSettled(
-      rooms.map((room) => (room.kind === 'room' ? store.write(room.unit) : Promise.resolve(0))),
+      rooms.map((quota) => (quota.kind === 'allowed' ? store.write(quota.unit) : Promise.resolve(0))),
     );
     expect(written.filter(({ status }) => status === 'fulfilled')).toHaveLength(3);
   });
@@ -137,7 +137,7 @@ describe('what programs send', () => {
   test('goes by the numbers of the tenant where it has some', async () => {
     const { store, id, send } = await start();
     await store.write(changeTenant(id, { messages_per_hour: 10, messages_per_day: 20 }));
-    expect([await send(9), await send(2)]).toEqual(['room', 'later: 60 min']);
+    expect([await send(9), await send(2)]).toEqual(['allowed', 'later: 60 min']);
   });
 });
 
@@ -157,7 +157,7 @@ test('what strangers cause waits for its turn, one behind the other, and program
   expect(await send(1)).toBe(`later: ${24 * 60} min`);
   await limits.release(id);
   clock.advance(HOUR);
-  expect(await send(1)).toBe('room');
+  expect(await send(1)).toBe('allowed');
 });
 
 test('what was used is told, and is kept by the day when it is in no window any more', async () => {

@@ -34,7 +34,7 @@ async function open() {
     totp,
     config: () => config,
     authenticator: new Authenticator({ store, clock, log: silentLog }),
-    letter(mail) {
+    accountMail(mail) {
       letters.push(mail.text);
       return systemMail(mail, 'mail.example.net', clock.now());
     },

@@ -5,7 +5,7 @@ import { createServer as createTlsServer } from 'node:tls';
 import { describe, expect, onTestFinished, test } from 'vitest';
 import { selfSignedCertificate } from '../../src/lib/x509.ts';
 import type { Answer } from '../../src/dns/resolver.ts';
-import { createHttpDoor, type HttpDoorOptions } from '../../src/dns/guarded-fetch.ts';
+import { createHttpClient, type HttpClientOptions } from '../../src/dns/guarded-fetch.ts';
 
 /** A server on loopback that counts whoever connects, before it says a word. */
 async function listen(answer: RequestListener = (_request, response) => response.end('thanks')) {
@@ -22,7 +22,7 @@ async function listen(answer: RequestListener = (_request, response) => response
 }
 
 /** Names by what DNS says of them, question after question. */
-function door(names: Record<string, string[][]>, options: Partial<HttpDoorOptions> = {}) {
+function door(names: Record<string, string[][]>, options: Partial<HttpClientOptions> = {}) {
   const asked: string[] = [];
   const resolver = {
     addresses: (name: string): Promise<Answer<string>> => {
@@ -34,7 +34,7 @@ function door(names: Record<string, string[][]>, options: Partial<HttpDoorOption
   };
   return {
     asked,
-    ...createHttpDoor({ resolver, allowPrivate: () => false, userAgent: 'Postern/test', ...options }),
+    ...createHttpClient({ resolver, allowPrivate: () => false, userAgent: 'Postern/test', ...options }),
   };
 }
 

@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import type { Letter } from '../../src/accounts/consent.ts';
+import type { AccountMail } from '../../src/accounts/consent.ts';
 import { createDomains } from '../../src/domains/domains.ts';
 import { createKeyring } from '../../src/domains/dkim-keys.ts';
 import { projectSchema } from '../../src/config/schema.ts';
@@ -72,7 +72,7 @@ async function setUp({ algorithms = ['rsa'], claims = [[OPERATOR]], hostname = '
     log: silentLog,
     snapshot: () => snapshot,
     fetchPolicy: () => Promise.resolve({ kind: 'failed', reason: 'nobody asks' } as const),
-    letter: (letter: Letter) => systemMail(letter, 'mail.example.net', clock.now()),
+    accountMail: (mail: AccountMail) => systemMail(mail, 'mail.example.net', clock.now()),
     onTransition: async () => {
       snapshot = await configured(claims);
     },

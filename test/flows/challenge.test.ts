@@ -2,7 +2,7 @@
 import { once } from 'node:events';
 import { createServer, type RequestListener } from 'node:http';
 import { describe, expect, onTestFinished, test } from 'vitest';
-import { createHttpDoor } from '../../src/dns/guarded-fetch.ts';
+import { createHttpClient } from '../../src/dns/guarded-fetch.ts';
 import { startDaemon } from '../../src/daemon/daemon.ts';
 import { startTestWorld, type TestWorld } from '../harness/daemon.ts';
 import { proofOf } from '../harness/proof.ts';
@@ -56,7 +56,7 @@ describe('a captcha', () => {
     });
     const address = server.address();
     const port = typeof address === 'object' ? address?.port : undefined;
-    const door = createHttpDoor({
+    const door = createHttpClient({
       resolver: { addresses: () => Promise.resolve({ kind: 'nxdomain' }) },
       userAgent: 'Postern/test',
       allowPrivate: () => true,

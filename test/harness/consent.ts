@@ -10,7 +10,7 @@ export function testConsent(
   const { config, clock } = parts;
   return createConsent({
     log: silentLog,
-    letter: (letter) => systemMail(letter, config().server.hostname, clock.now()),
+    accountMail: (mail) => systemMail(mail, config().server.hostname, clock.now()),
     wake() {},
     ...parts,
   });

@@ -206,7 +206,7 @@ export async function startHttp(given: TestHttpOptions = {}): Promise<TestHttp> 
     wake,
     config: () => server,
     totp: createTotp({ store, clock, limits }),
-    letter: (mail) => systemMail(mail, server.server.hostname, clock.now()),
+    accountMail: (mail) => systemMail(mail, server.server.hostname, clock.now()),
     isDev: given.isDev ?? false,
   });
   onTestFinished(() => sessions.mailLinks());

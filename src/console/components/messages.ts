@@ -86,12 +86,12 @@ export function Messages(): ComponentChildren {
           </div>`,
       )}
     </div>
-    ${question && html`<${Asked} of=${question} />`}`;
+    ${question && html`<${QuestionDialog} of=${question} />`}`;
 }
 
 const YES = 'yes';
 
-function Asked({ of }: { readonly of: Question }): ComponentChildren {
+function QuestionDialog({ of }: { readonly of: Question }): ComponentChildren {
   const dialog = useRef<HTMLDialogElement>(null);
   const [typed, setTyped] = useState('');
   useEffect(() => dialog.current?.showModal(), []);

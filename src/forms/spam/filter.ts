@@ -4,7 +4,7 @@
  * which the first 256 KiB are read. docs/spam.md says what counts for how much.
  */
 import type { Snapshot } from '../../config/snapshot.ts';
-import type { HttpDoor } from '../../dns/guarded-fetch.ts';
+import type { HttpClient } from '../../dns/guarded-fetch.ts';
 import type { Clock } from '../../lib/clock.ts';
 import { environmentOf } from '../../lib/ids.ts';
 import type { Log } from '../../lib/log.ts';
@@ -203,7 +203,7 @@ interface SpamProtectionParts {
   readonly snapshot: () => Snapshot;
   readonly refusesMail: RefusesMail;
   /** Guarded, for the services that forms name. */
-  readonly http: Pick<HttpDoor, 'request'>;
+  readonly http: Pick<HttpClient, 'request'>;
 }
 
 /** Of the submissions that are stored, so many are compared with what is posted next. */

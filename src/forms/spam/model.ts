@@ -10,7 +10,7 @@ import type { Snapshot } from '../../config/snapshot.ts';
 import type { Clock } from '../../lib/clock.ts';
 import { errorFields } from '../../lib/errors.ts';
 import type { Log } from '../../lib/log.ts';
-import { Recent } from '../../lib/lru.ts';
+import { LruMap } from '../../lib/lru.ts';
 import { findRevision } from '../../store/projects.ts';
 import { findLearned, insertLearned, noteLearned, updateLearned } from '../../store/spam.ts';
 import type { Statement } from '../../store/statement.ts';
@@ -309,7 +309,7 @@ interface Held {
 }
 
 export function createLearning({ store, clock, log, snapshot, model, extract }: LearningParts): Learning {
-  const held = new Recent<Held>(MAX_PROJECTS);
+  const held = new LruMap<Held>(MAX_PROJECTS);
 
   async function load({ tenant, project }: ProjectKey): Promise<Weights | undefined> {
     const row = await findLearned(store, tenant, project);

@@ -3,7 +3,7 @@
  * guarded HTTP client, together and within a few seconds; a service that fails says nothing, and no lead is lost to it.
  */
 import { z } from 'zod';
-import type { HttpDoor, HttpReply } from '../../dns/guarded-fetch.ts';
+import type { HttpClient, HttpReply } from '../../dns/guarded-fetch.ts';
 import type { Log } from '../../lib/log.ts';
 import { emailOf, replyToOf, valuesOf } from '../fields.ts';
 import type { Reason } from './signs.ts';
@@ -21,7 +21,7 @@ export function createSpamServices({
   http,
   log,
 }: {
-  readonly http: Pick<HttpDoor, 'request'>;
+  readonly http: Pick<HttpClient, 'request'>;
   readonly log: Log;
 }): SpamServices {
   function failed(service: string, form: Rules, reply: HttpReply): Reason[] {

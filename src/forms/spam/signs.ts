@@ -6,7 +6,7 @@
 import { disposableEmailBlocklistSet } from 'disposable-email-domains-js';
 import ipaddr from 'ipaddr.js';
 import type { Clock } from '../../lib/clock.ts';
-import { Recent } from '../../lib/lru.ts';
+import { LruMap } from '../../lib/lru.ts';
 import type { TokenState } from '../challenges.ts';
 import { linksOf, registeredName, type KnownHosts, type Link, type Text, type Value, type Visit } from './text.ts';
 
@@ -594,9 +594,9 @@ interface Mark {
 
 /** What posts have in common, for as long as the daemon runs. */
 export function createRepetition(hosts: KnownHosts, clock: Pick<Clock, 'now'>): Repetition {
-  const marks = new Recent<Mark>(MAX_MARKS);
+  const marks = new LruMap<Mark>(MAX_MARKS);
 
-  function others(key: string, { form, domain }: Posted, now: number): number {
+  function otherForms(key: string, { form, domain }: Posted, now: number): number {
     const known = marks.get(key);
     if (known === undefined || now - known.at > KEPT_MS) return 0;
     const other = known.forms.filter((seen) => seen.form !== form);
@@ -617,7 +617,7 @@ export function createRepetition(hosts: KnownHosts, clock: Pick<Clock, 'now'>): 
       const now = clock.now();
       const reasons: Reason[] = [];
       const texts = marksOf(posted.words).map((mark) => `t${mark}`);
-      const known = texts.map((key) => others(key, posted, now)).sort((a, b) => b - a);
+      const known = texts.map((key) => otherForms(key, posted, now)).sort((a, b) => b - a);
       const seen = known[MIN_KNOWN - 1] ?? 0;
       const textScore = pointsOf(TEXT_POINTS, seen);
       if (textScore > 0) {
@@ -628,10 +628,10 @@ export function createRepetition(hosts: KnownHosts, clock: Pick<Clock, 'now'>): 
         });
       }
       const links = linkMarks(posted, hosts);
-      const most = links.reduce((one, host) => Math.max(one, others(`l${host}`, posted, now)), 0);
+      const most = links.reduce((one, host) => Math.max(one, otherForms(`l${host}`, posted, now)), 0);
       const linkScore = pointsOf(LINK_POINTS, most);
       if (linkScore > 0) {
-        const host = links.find((each) => others(`l${each}`, posted, now) === most) ?? '';
+        const host = links.find((each) => otherForms(`l${each}`, posted, now) === most) ?? '';
         reasons.push({ name: 'repeated_link', score: linkScore, detail: host.slice(0, 100) });
       }
       for (const key of texts) remember(key, posted, now);

@@ -70,7 +70,7 @@ export function analyticsRoutes(services: Services): Route[] {
         top_domains: top(byDomain).map(([domain, numbers]) => ({ domain, ...numbers })),
       });
     },
-    async apiUsage({ principal, exchange, query: { last, key, format } }) {
+    async apiUsage({ principal, context, query: { last, key, format } }) {
       const tenant = accountIdOf(principal);
       const mine = (await listKeys(store, tenant)).filter(
         ({ environment }) => principal.environment === 'live' || environment === 'test',
@@ -82,7 +82,7 @@ export function analyticsRoutes(services: Services): Route[] {
       const span = { from: startOf('day', now, 1 - DAYS[last]), until: startOf('day', now, 1) };
       const days = (await usageOf(store, tenant, { ...span, key })).filter((row) => known.has(row.key));
       const rows = days.map((row) => ({ ...row, day: isoDay(row.day) }));
-      const asCsv = format === undefined ? prefersCsv(header(exchange.request, 'accept')) : format === 'csv';
+      const asCsv = format === undefined ? prefersCsv(header(context.request, 'accept')) : format === 'csv';
       if (!asCsv) return success({ usage: rows });
       const cells = rows.map((row) => COLUMNS.map((name) => row[name]));
       return csv(COLUMNS, cells, `api-usage-${isoDay(span.from)}-${isoDay(now)}.csv`);
@@ -103,9 +103,9 @@ export function analyticsRoutes(services: Services): Route[] {
       const { page, next_cursor } = pageOf(events, limit, ({ id }) => id);
       return success({ events: page.map(shown), count, next_cursor });
     },
-    stream({ principal, exchange, query: { types, domain, form } }) {
+    stream({ principal, context, query: { types, domain, form } }) {
       if (domain !== undefined && !mayTouch(principal, domain)) return refuse('AUTH_DOMAIN_NOT_ALLOWED');
-      const { request, response, ip } = exchange;
+      const { request, response, ip } = context;
       const after = header(request, 'last-event-id');
       if (after !== undefined && !EVENT_ID.test(after)) return invalidAt('Last-Event-ID', 'must be the id of an event');
       const gone = new AbortController();
@@ -113,8 +113,8 @@ export function analyticsRoutes(services: Services): Route[] {
 
       async function permit() {
         const now =
-          (await principalOf(exchange, authenticator)) ??
-          (await sessionPrincipal(exchange, { sessions, authenticator, isUse: false }));
+          (await principalOf(context, authenticator)) ??
+          (await sessionPrincipal(context, { sessions, authenticator, isUse: false }));
         if (now === undefined || 'kind' in now) return undefined;
         if (decide(now, { permission: 'analytics.read', domain: 'narrowed', ip }) !== undefined) return undefined;
         const domains = domain === undefined ? now.restrictions.domain_restrictions : [domain];

@@ -9,7 +9,7 @@ import { collectionOfRow, findCollection } from '../../forms/find.ts';
 import { environmentOf, counterOf } from '../../lib/ids.ts';
 import { deleteCollection, insertCollection, forgetForms, noteForm } from '../../store/forms.ts';
 import { writeIfMet } from '../../store/store.ts';
-import { type Exchange, overLimit, rateLimited } from '../context.ts';
+import { type RequestContext, overLimit, rateLimited } from '../context.ts';
 import { type Refusal, refuse } from '../answer.ts';
 import { formSettings, knownCollections, refuseForms, refuseRecipients, shownForms } from './forms.ts';
 import { type Call, implement, success, notFound, pageOf, type Route, type Services } from './route.ts';
@@ -41,14 +41,14 @@ const storedForms = z.record(is.identifier, form);
 export function collectionsRoutes(services: Services): Route[] {
   const { store, clock, consent, reader, objects } = services;
 
-  async function find({ principal, exchange }: Pick<Call, 'principal' | 'exchange'>, name: string) {
-    const found = await findCollection(exchange.snapshot, store, name);
+  async function find({ principal, context }: Pick<Call, 'principal' | 'context'>, name: string) {
+    const found = await findCollection(context.snapshot, store, name);
     return found?.tenant === principal.tenant.id ? found : undefined;
   }
 
-  async function show({ name, title, config, project, tenant, forms: own }: Collection, exchange: Exchange) {
+  async function show({ name, title, config, project, tenant, forms: own }: Collection, context: RequestContext) {
     const all = [...own.values()];
-    const shown = await shownForms(services, all, exchange, tenant);
+    const shown = await shownForms(services, all, context, tenant);
     return {
       name,
       title,
@@ -60,31 +60,31 @@ export function collectionsRoutes(services: Services): Route[] {
   }
 
   return implement(routes, {
-    async list({ principal, exchange, query: { limit, cursor } }) {
-      const all = await knownCollections({ principal, exchange }, store);
+    async list({ principal, context, query: { limit, cursor } }) {
+      const all = await knownCollections({ principal, context }, store);
       const rest = cursor === undefined ? all : all.filter(({ name }) => name > cursor);
       const { page, next_cursor } = pageOf(rest, limit, ({ name }) => name);
-      const shown = await Promise.all(page.map((collection) => show(collection, exchange)));
+      const shown = await Promise.all(page.map((collection) => show(collection, context)));
       return success({ collections: shown, count: all.length, next_cursor });
     },
     async show(call) {
       const found = await find(call, call.params.name);
-      return found === undefined ? notFound('collection', call.params.name) : success(await show(found, call.exchange));
+      return found === undefined ? notFound('collection', call.params.name) : success(await show(found, call.context));
     },
-    async create({ principal, exchange, body }) {
+    async create({ principal, context, body }) {
       const { name, title, settings, allowed_origins } = body;
       const config = { name: title, settings, allowed_origins, forms: z.encode(storedForms, body.forms) };
       const wanted = Object.entries(collectionSchema.parse(config).forms);
       const places = wanted.map(([key, form]) => ({ path: ['forms', key], form }));
       for (const [key, { email, fallback }] of wanted) {
         const refusal =
-          refuseRecipients(email, exchange, `forms.${key}.email`) ??
-          refuseRecipients(fallback?.to, exchange, `forms.${key}.fallback.to`);
+          refuseRecipients(email, context, `forms.${key}.email`) ??
+          refuseRecipients(fallback?.to, context, `forms.${key}.fallback.to`);
         if (refusal !== undefined) return refusal;
       }
       const refusal = await refuseForms(places, principal.tenant.id, reader);
       if (refusal !== undefined) return refusal;
-      const { snapshot } = exchange;
+      const { snapshot } = context;
       const now = clock.now();
       const row = { name, tenant: principal.tenant.id, config: JSON.stringify(config), created_at: now };
       const collection = collectionOfRow(row, snapshot.server);
@@ -96,10 +96,10 @@ export function collectionsRoutes(services: Services): Route[] {
         return nameTaken(name, row.tenant, services);
       });
       if (made.kind === 'over-limit') return overLimit(made, snapshot.server);
-      if (made.kind !== 'free') return unavailable(made, exchange);
+      if (made.kind !== 'free') return unavailable(made, context);
       const addresses = [...collection.forms.values()].flatMap(({ to, fallbackTo }) => [...to, ...fallbackTo]);
       if (principal.environment === 'live') await consent.ask({ tenant: collection.tenant, addresses });
-      return success(await show(collection, exchange));
+      return success(await show(collection, context));
     },
     async remove(call) {
       const { name } = call.params;
@@ -110,7 +110,7 @@ export function collectionsRoutes(services: Services): Route[] {
         const message = `${name} is defined in the project ${project.slug}. Remove it there.`;
         return refuse('CONFLICT', { message });
       }
-      const shown = success(await show(found, call.exchange));
+      const shown = success(await show(found, call.context));
       const ids = [...found.forms.values()].map(counterOf);
       await store.write([deleteCollection({ name }), forgetForms(ids)]);
       return shown;
@@ -118,7 +118,7 @@ export function collectionsRoutes(services: Services): Route[] {
   });
 }
 
-function unavailable(names: Exclude<Names, { kind: 'free' }>, { at }: Exchange): Refusal {
+function unavailable(names: Exclude<Names, { kind: 'free' }>, { at }: RequestContext): Refusal {
   if (names.kind === 'too-often') return rateLimited(names.verdict, at);
   const { message } = names;
   return refuse('CONFLICT', { message: `${message.charAt(0).toUpperCase()}${message.slice(1)}.` });

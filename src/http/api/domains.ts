@@ -179,8 +179,8 @@ export function domainsRoutes(services: Services): Route[] {
       return success({ address: address.address, steps: explained.steps });
     },
     async verify(call) {
-      const { principal, params, exchange } = call;
-      if (!prefersLines(header(exchange.request, 'accept')))
+      const { principal, params, context } = call;
+      if (!prefersLines(header(context.request, 'accept')))
         return withDomain(call, (name, tenant) => domains.check(name, tenant));
       const claim = find(principal, params.domain);
       return 'config' in claim ? { ...LINES, stream: linesOfCheck(claim) } : claim;

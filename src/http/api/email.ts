@@ -1,6 +1,6 @@
 /** Mail that programs send, in our shape and in Resend's: accepted whole or not at all, and shown with all that became of it. */
 import type { z } from 'zod';
-import { roomFor } from '../../accounts/message-limits.ts';
+import { checkQuota } from '../../accounts/message-limits.ts';
 import { mayTouch } from '../../accounts/principal.ts';
 import * as contract from '../../contract/email.ts';
 import { formatMailbox } from '../../lib/addresses.ts';
@@ -45,7 +45,7 @@ import {
 } from './route.ts';
 import { nothingWaits } from './queue.ts';
 
-type Asked = Pick<Call, 'exchange' | 'principal' | 'stored'>;
+type EmailCall = Pick<Call, 'context' | 'principal' | 'stored'>;
 type OfOne = Pick<Call<unknown, unknown, 'id'>, 'principal' | 'params'>;
 
 /** `/email…`, and `/emails…`: the published SDK of Resend works with this server as its base address. */
@@ -54,9 +54,9 @@ export function emailRoutes(services: Services): Route[] {
   /** Plans all of them; none where nothing is accepted now. */
   async function plan(
     emails: readonly contract.NewEmail[],
-    { exchange, principal }: Asked,
+    { context, principal }: EmailCall,
   ): Promise<(Planned | Fault)[]> {
-    const { snapshot, at: now, id: request } = exchange;
+    const { snapshot, at: now, id: request } = context;
     if (freeSpace.below(snapshot.server.limits.free_disk)) return [];
     return planAll(emails, { principal, snapshot, now, request }, services);
   }
@@ -65,20 +65,20 @@ export function emailRoutes(services: Services): Route[] {
   async function commit<Data>(
     plans: readonly Planned[],
     answer: Success<Data>,
-    { principal, exchange, stored }: Asked,
+    { principal, context, stored }: EmailCall,
   ): Promise<Outcome<Data>> {
     const count = plans.reduce((sum, { recipients }) => sum + recipients, 0);
-    const parts = { store, clock, config: exchange.snapshot.server };
-    const room = await roomFor(principal, count, parts);
-    if (room.kind !== 'room') return overPlan(room, exchange.at);
+    const parts = { store, clock, config: context.snapshot.server };
+    const quota = await checkQuota(principal, count, parts);
+    if (quota.kind !== 'allowed') return overPlan(quota, context.at);
     try {
       // The counters first, because other units wait for their rows. The unit is written whole or not at all: one id tells.
-      await writeNamed(store, plans[0]?.id, [...room.unit, ...unitOf(plans, stored(answer))]);
+      await writeNamed(store, plans[0]?.id, [...quota.unit, ...unitOf(plans, stored(answer))]);
     } catch (error) {
       if (!(error instanceof UnmetError)) throw error;
-      const now = await roomFor(principal, count, parts);
-      // Somebody else took the room, or the claim of an idempotency key.
-      if (now.kind !== 'room') return overPlan(now, exchange.at);
+      const now = await checkQuota(principal, count, parts);
+      // Somebody else used the quota up, or took the claim of an idempotency key.
+      if (now.kind !== 'allowed') return overPlan(now, context.at);
       throw error;
     }
     wake();
@@ -186,7 +186,7 @@ export function emailRoutes(services: Services): Route[] {
     async sendBatch(call) {
       const plans = await plan(call.body.map(newResendEmail), call);
       if (plans.length === 0) return unavailable();
-      const permissive = header(call.exchange.request, 'x-batch-validation') === 'permissive';
+      const permissive = header(call.context.request, 'x-batch-validation') === 'permissive';
       const faults = plans.flatMap((one, index) => (isPlanned(one) ? [] : [{ index, ...one }]));
       const [first] = faults;
       if (first !== undefined && !permissive) return refusalFor(first, `${first.index}.`);

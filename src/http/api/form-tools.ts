@@ -38,7 +38,7 @@ import {
   type Services,
 } from './route.ts';
 
-type Asked = Pick<Call<unknown, unknown, 'id'>, 'principal' | 'exchange' | 'params'>;
+type FormCall = Pick<Call<unknown, unknown, 'id'>, 'principal' | 'context' | 'params'>;
 type Preview = DataOf<typeof contract.formTools.preview>;
 type PreviewCall = CallOf<typeof contract.formTools.preview>;
 
@@ -51,7 +51,7 @@ export function formToolsRoutes(services: Services): Route[] {
   const startMatching = createMatching();
 
   async function withForm<Data>(
-    call: Asked,
+    call: FormCall,
     act: (form: Form) => Promise<Outcome<Data>> | Outcome<Data>,
   ): Promise<Outcome<Data>> {
     const form = await knownForm(call.params.id, call, store);
@@ -63,7 +63,7 @@ export function formToolsRoutes(services: Services): Route[] {
 
   /** The form of a configuration that is not deployed. */
   async function formOfBundle(
-    { principal, exchange }: Pick<Call, 'principal' | 'exchange'>,
+    { principal, context }: Pick<Call, 'principal' | 'context'>,
     id: FormId,
     bundle: Bundle,
   ): Promise<Found> {
@@ -72,7 +72,7 @@ export function formToolsRoutes(services: Services): Route[] {
     if (!('ok' in result)) return { kind: 'invalid', problems: result.errors };
     const config = result.ok;
     const project = { revision: '', slug: config.project.slug, tenant, source: 'push', config } as const;
-    const { claims, collections } = buildSnapshot({ server: exchange.snapshot.server, projects: [project] });
+    const { claims, collections } = buildSnapshot({ server: context.snapshot.server, projects: [project] });
     switch (id.kind) {
       case 'domain':
         return found(claims.get(claimKey(tenant, id.domain))?.forms.get(id.key));
@@ -116,7 +116,7 @@ export function formToolsRoutes(services: Services): Route[] {
     if (show === 'thank_you') return success({ ...shown, html: thanksPage(form, { translation }).html });
     if (show === 'error') return success({ ...shown, html: refusedPage(form, fields, translation) });
     const files = submission === undefined ? [] : await filesOf(store, submission.id);
-    const parts = { server: call.exchange.snapshot.server, renderer, now: clock.now() };
+    const parts = { server: call.context.snapshot.server, renderer, now: clock.now() };
     const { mail, faults } = await previewMail({ form, show, fields, submission, files }, parts);
     return success({
       ...shown,
@@ -164,7 +164,7 @@ export function formToolsRoutes(services: Services): Route[] {
   return implement(contract.formTools, {
     snippets: (call) =>
       withForm(call, (form) => {
-        const known = snippetForm(form, endpointOf(call.exchange, form));
+        const known = snippetForm(form, endpointOf(call.context, form));
         const snippets = contract.SNIPPET_STYLES.map((style) => {
           return {
             style,
@@ -187,13 +187,13 @@ export function formToolsRoutes(services: Services): Route[] {
     },
     test: (call) =>
       withForm(call, async (form) => {
-        const { exchange, principal, body } = call;
+        const { context, principal, body } = call;
         const inactive = await refuseInactive(form);
         if (inactive !== undefined) return inactive;
         const given = body.fields === undefined ? sampleOfForm(form) : Object.entries(body.fields);
         const checked = checkSubmission(form, { entries: entriesOf(given), files: [] }, startMatching);
         if (checked.errors.length > 0) return refuseFields(checked.errors);
-        const { ip, id: request } = exchange;
+        const { ip, id: request } = context;
         const visit = { hasKey: true };
         const verdict = await spamFilter(form, { ...checked, ip, visit });
         const detail =
@@ -204,7 +204,7 @@ export function formToolsRoutes(services: Services): Route[] {
           files: [],
           spamVerdict: { ...verdict, reasons: [...verdict.reasons, { name: 'test', score: 0, detail }] },
           ip,
-          userAgent: exchange.request.headers['user-agent'] ?? '',
+          userAgent: context.request.headers['user-agent'] ?? '',
           referer: '',
           request,
           environment: environmentOf(form.tenant),

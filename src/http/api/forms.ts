@@ -25,7 +25,7 @@ import type { FormRow } from '../../store/tables.ts';
 import type { RecipientStatus } from '../../store/consents.ts';
 import type { Statement } from '../../store/statement.ts';
 import type { Store } from '../../store/store.ts';
-import { endpointOf, type Exchange, overLimit, refuseOver } from '../context.ts';
+import { endpointOf, type RequestContext, overLimit, refuseOver } from '../context.ts';
 import { type Refusal, refuse } from '../answer.ts';
 import {
   invalidAt,
@@ -87,19 +87,19 @@ const routes = {
   change: { ...contract.forms.change, body: changedForm },
 };
 
-type Asked = Pick<Call, 'principal' | 'exchange'>;
+type FormCall = Pick<Call, 'principal' | 'context'>;
 
 /** `/forms…`, `/instant/forms…` */
 export function formsRoutes(services: Services): Route[] {
   const { store, clock, consent, reader, objects } = services;
 
-  async function answer(form: Form, exchange: Exchange) {
-    const [shown] = await shownForms(services, [form], exchange);
+  async function answer(form: Form, context: RequestContext) {
+    const [shown] = await shownForms(services, [form], context);
     return shown === undefined ? refuse('FORM_NOT_FOUND') : success({ ...shown, settings: settingsOf(form) });
   }
 
   /** A form that was made here, or why it cannot be changed. */
-  async function ownForm(call: Asked, id: string) {
+  async function ownForm(call: FormCall, id: string) {
     const form = await knownForm(id, call, store);
     if (form === undefined || form.kind === 'instant') return notFound('form', id, 'FORM_NOT_FOUND');
     const row = form.kind === 'api' ? await findForm(store, form.id) : undefined;
@@ -110,12 +110,12 @@ export function formsRoutes(services: Services): Route[] {
   async function refuseConfig(
     config: unknown,
     recipients: readonly string[] | undefined,
-    { principal, exchange }: Asked,
+    { principal, context }: FormCall,
   ) {
     const form = formSchema.parse(config);
     return (
-      refuseRecipients(recipients, exchange, 'to') ??
-      refuseRecipients(form.fallback?.to, exchange, 'fallback.to') ??
+      refuseRecipients(recipients, context, 'to') ??
+      refuseRecipients(form.fallback?.to, context, 'fallback.to') ??
       (await refuseForms([{ path: [], form }], principal.tenant.id, reader))
     );
   }
@@ -123,27 +123,27 @@ export function formsRoutes(services: Services): Route[] {
   /** The new form, or the refusal where the plan has no room for it. */
   async function add(
     form: Pick<FormRow, 'kind' | 'name' | 'domain'> & { readonly config: object },
-    { principal: { tenant }, exchange }: Asked,
+    { principal: { tenant }, context }: FormCall,
   ): Promise<FormRow | Refusal> {
     const now = clock.now();
     const config = JSON.stringify(form.config);
     const row = { ...form, config, tenant: tenant.id, id: newId('frm', now), created_at: now };
     const unit = [insertForm(row), noteForm({ form: counterOf(row), at: now })] as const;
     const made = await objects.within(tenant.id, { more: { forms: 1 } }, () => store.write(unit));
-    return 'kind' in made ? overLimit(made, exchange.snapshot.server) : row;
+    return 'kind' in made ? overLimit(made, context.snapshot.server) : row;
   }
 
-  async function answerAndAsk(row: FormRow, { principal, exchange }: Asked) {
-    const form = formOfRow(row, exchange.snapshot.server);
+  async function answerAndAsk(row: FormRow, { principal, context }: FormCall) {
+    const form = formOfRow(row, context.snapshot.server);
     if (principal.environment === 'live')
       await consent.ask({ tenant: form.tenant, addresses: [...form.to, ...form.fallbackTo] });
-    return answer(form, exchange);
+    return answer(form, context);
   }
 
   const own = implement(routes, {
     async list(call) {
       const { limit, cursor, domain } = call.query;
-      const { principal, exchange } = call;
+      const { principal, context } = call;
       const placed = (await placedForms(call, store)).filter(
         (form) => domain === undefined || (form.kind === 'domain' && form.domain === domain),
       );
@@ -156,17 +156,17 @@ export function formsRoutes(services: Services): Route[] {
         behind === undefined ? placed.filter((form) => cursor === undefined || counterOf(form) > cursor) : [];
       if (forms.length <= limit) {
         const rows = await listForms(store, { ...filter, before: behind, limit: limit + 1 - forms.length });
-        forms.push(...rows.map((row) => formOfRow(row, exchange.snapshot.server)));
+        forms.push(...rows.map((row) => formOfRow(row, context.snapshot.server)));
       }
       const { page, next_cursor } = pageOf(forms, limit, (form) => (form.kind === 'api' ? form.id : counterOf(form)));
-      const shown = await shownForms(services, page, exchange, principal.tenant.id);
+      const shown = await shownForms(services, page, context, principal.tenant.id);
       return success({ forms: shown, count: placed.length + (await countForms(store, filter)), next_cursor });
     },
     async create(call) {
-      const { principal, exchange, body } = call;
+      const { principal, context, body } = call;
       const { name, domain = null, ...rest } = body;
       const config = z.encode(storedForm, rest);
-      const refusal = refusePlace(principal, exchange.snapshot, domain) ?? (await refuseConfig(config, body.to, call));
+      const refusal = refusePlace(principal, context.snapshot, domain) ?? (await refuseConfig(config, body.to, call));
       if (refusal !== undefined) return refusal;
       const row = await add({ kind: 'api', name, domain, config }, call);
       return 'code' in row ? row : answerAndAsk(row, call);
@@ -174,7 +174,7 @@ export function formsRoutes(services: Services): Route[] {
     async show(call) {
       const id = parseFormId(call.params.id)?.id;
       const form = await knownForm(call.params.id, call, store);
-      if (form !== undefined && form.kind !== 'instant') return answer(form, call.exchange);
+      if (form !== undefined && form.kind !== 'instant') return answer(form, call.context);
       if (id !== undefined && !mayTouchForm(call.principal, id)) return refuse('AUTH_DOMAIN_NOT_ALLOWED');
       return notFound('form', call.params.id, 'FORM_NOT_FOUND');
     },
@@ -195,7 +195,7 @@ export function formsRoutes(services: Services): Route[] {
     async remove(call) {
       const row = await ownForm(call, call.params.id);
       if ('code' in row) return row;
-      const shown = await answer(formOfRow(row, call.exchange.snapshot.server), call.exchange);
+      const shown = await answer(formOfRow(row, call.context.snapshot.server), call.context);
       await store.write(deletion(row));
       return shown;
     },
@@ -203,14 +203,14 @@ export function formsRoutes(services: Services): Route[] {
 
   // Instant forms need a name and an address only. They mail nobody until the recipient has agreed.
 
-  async function answerInstant(row: FormRow, exchange: Exchange) {
-    const [shown] = await shownRows([row], exchange);
+  async function answerInstant(row: FormRow, context: RequestContext) {
+    const [shown] = await shownRows([row], context);
     return shown === undefined ? refuse('FORM_NOT_FOUND') : success(shown);
   }
 
-  async function shownRows(rows: readonly FormRow[], exchange: Exchange, tenant?: string) {
-    const forms = rows.map((row) => formOfRow(row, exchange.snapshot.server));
-    const shown = await shownForms(services, forms, exchange, tenant);
+  async function shownRows(rows: readonly FormRow[], context: RequestContext, tenant?: string) {
+    const forms = rows.map((row) => formOfRow(row, context.snapshot.server));
+    const shown = await shownForms(services, forms, context, tenant);
     return shown.map((form) => ({
       ...form,
       email: form.recipients[0]?.address ?? '',
@@ -228,18 +228,18 @@ export function formsRoutes(services: Services): Route[] {
   }
 
   /** Asks the address, where it has to be; the refusal where it was asked too often. */
-  async function ask({ principal, exchange }: Asked, address: string | undefined) {
+  async function ask({ principal, context }: FormCall, address: string | undefined) {
     if (address === undefined || principal.environment === 'test') return undefined;
     const asked = await consent.askAgain(principal.tenant.id, address);
-    return asked.kind === 'capped' ? refuseOver(asked.verdict, exchange) : undefined;
+    return asked.kind === 'capped' ? refuseOver(asked.verdict, context) : undefined;
   }
 
   const instant = implement(contract.instantForms, {
-    async list({ principal, exchange, query: { limit, cursor } }) {
+    async list({ principal, context, query: { limit, cursor } }) {
       const filter = { tenants: readableTenants(principal), kind: 'instant' } as const;
       const rows = await listForms(store, { ...filter, before: cursor, limit: limit + 1 });
       const { page, next_cursor } = pageOf(rows, limit, ({ id }) => id);
-      const forms = await shownRows(page, exchange, principal.tenant.id);
+      const forms = await shownRows(page, context, principal.tenant.id);
       return success({ forms, count: await countForms(store, filter), next_cursor });
     },
     async create(call) {
@@ -247,9 +247,9 @@ export function formsRoutes(services: Services): Route[] {
       const refusal = await ask(call, email);
       if (refusal !== undefined) return refusal;
       const row = await add({ kind: 'instant', name, domain: null, config: { to: email } }, call);
-      return 'code' in row ? row : answerInstant(row, call.exchange);
+      return 'code' in row ? row : answerInstant(row, call.context);
     },
-    show: (call) => withForm(call, (row) => answerInstant(row, call.exchange)),
+    show: (call) => withForm(call, (row) => answerInstant(row, call.context)),
     /** Another address has to agree itself; naming one that has not agreed asks it once more. */
     change: (call) =>
       withForm(call, async (row) => {
@@ -258,11 +258,11 @@ export function formsRoutes(services: Services): Route[] {
         if (refusal !== undefined) return refusal;
         const after = { ...row, name, config: email === undefined ? row.config : JSON.stringify({ to: email }) };
         await store.write([updateForm(after)]);
-        return answerInstant(after, call.exchange);
+        return answerInstant(after, call.context);
       }),
     remove: (call) =>
       withForm(call, async (row) => {
-        const shown = await answerInstant(row, call.exchange);
+        const shown = await answerInstant(row, call.context);
         await store.write(deletion(row));
         return shown;
       }),
@@ -280,7 +280,7 @@ function deletion(row: FormRow): Statement[] {
 export async function shownForms(
   { store, consent }: Pick<Services, 'store' | 'consent'>,
   forms: readonly Form[],
-  exchange: Exchange,
+  context: RequestContext,
   tenant = forms[0]?.tenant ?? '',
 ) {
   const counters = await formCounters(store, forms.map(counterOf));
@@ -298,12 +298,12 @@ export async function shownForms(
       ...form,
       environment: environmentOf(form.tenant),
       submissions: counter?.submissions ?? 0,
-      created_at: counter?.created_at ?? exchange.at,
+      created_at: counter?.created_at ?? context.at,
       to: form.to.length === 1 ? (form.to[0] ?? '') : [...form.to],
       recipient_status,
       recipients,
       subject: form.config.subject,
-      endpoint: endpointOf(exchange, form),
+      endpoint: endpointOf(context, form),
       source: form.project?.source ?? ('api' as const),
     };
   });
@@ -312,7 +312,7 @@ export async function shownForms(
 /** The refusal of more recipients than a form may have; `path` is where they are in the body. */
 export function refuseRecipients(
   to: readonly string[] | undefined,
-  { snapshot }: Pick<Exchange, 'snapshot'>,
+  { snapshot }: Pick<RequestContext, 'snapshot'>,
   path: string,
 ): Refusal | undefined {
   const { form_recipients: most } = snapshot.server.limits;
@@ -370,7 +370,7 @@ function placeOf({ kind, project }: Form): string {
 /** The form with this id, as an address of the API has it. */
 export async function knownForm(
   text: string,
-  { principal, exchange: { snapshot } }: Asked,
+  { principal, context: { snapshot } }: FormCall,
   store: Store,
 ): Promise<Form | undefined> {
   const id = parseFormId(text);
@@ -386,7 +386,7 @@ export async function knownForm(
 
 /** The collections that the principal may read, of configurations and by API, by name. */
 export async function knownCollections(
-  { principal, exchange: { snapshot } }: Asked,
+  { principal, context: { snapshot } }: FormCall,
   store: Store,
 ): Promise<Collection[]> {
   const tenants = readableTenants(principal);
@@ -398,16 +398,16 @@ export async function knownCollections(
 }
 
 /** The forms of domains and collections that the principal may see, by id; a live one before a test one. */
-async function placedForms(asked: Asked, store: Store): Promise<Form[]> {
-  const { principal, exchange } = asked;
-  const { snapshot } = exchange;
+async function placedForms(call: FormCall, store: Store): Promise<Form[]> {
+  const { principal, context } = call;
+  const { snapshot } = context;
   const tenants = readableTenants(principal);
   const domains = [...snapshot.claims.values()].filter(
     (claim) =>
       tenants.includes(claim.project.tenant) &&
       (environmentOf(claim.project.tenant) === 'test' || snapshot.domains.get(claim.name) === claim),
   );
-  const places = [...domains, ...(await knownCollections(asked, store))];
+  const places = [...domains, ...(await knownCollections(call, store))];
   const forms = places
     .flatMap((place) => [...place.forms.values()])
     .filter((form) => mayTouch(principal, form.audience.domain));

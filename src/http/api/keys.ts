@@ -70,7 +70,7 @@ export function keysRoutes({ store, clock, objects, requests }: Services): Route
       if (row === undefined) return notFound('key', id);
       return success({ ...shown(row), active_children: (await childrenOf(row)).map(shown) });
     },
-    async create({ principal, exchange, body }) {
+    async create({ principal, context, body }) {
       const now = clock.now();
       const { expires_at } = body.restrictions ?? {};
       if (expires_at !== undefined && Date.parse(expires_at) <= now) {
@@ -80,10 +80,10 @@ export function keysRoutes({ store, clock, objects, requests }: Services): Route
       if ('kind' in grant) return refuse('AUTH_FORBIDDEN', { message: grant.message });
       const { row, value, unit } = makeKey(grant, now);
       const made = await objects.within(row.tenant, { more: { keys: 1 } }, () => store.write(unit));
-      return 'kind' in made ? overLimit(made, exchange.snapshot.server) : success({ ...shown(row), key: value });
+      return 'kind' in made ? overLimit(made, context.snapshot.server) : success({ ...shown(row), key: value });
     },
     revoke: ({ principal, params: { id }, query }) => revoke(principal, id, query.with_children === 'true'),
-    async limits({ principal, exchange: { address, snapshot } }) {
+    async limits({ principal, context: { address, snapshot } }) {
       const hour = await requests.left(principal, 'hour');
       const minute = await requests.left(principal, 'minute');
       const sent = await messagesLeft(principal.tenant, { store, clock, config: snapshot.server });

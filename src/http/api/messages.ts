@@ -1,6 +1,6 @@
 /** Mail of an account of every kind: found, followed to the last reply, read, tried again, cancelled. */
 import { createHmac, timingSafeEqual } from 'node:crypto';
-import { roomFor } from '../../accounts/message-limits.ts';
+import { checkQuota } from '../../accounts/message-limits.ts';
 import { mayTouch, type Principal } from '../../accounts/principal.ts';
 import * as contract from '../../contract/messages.ts';
 import { pathOf } from '../../contract/route.ts';
@@ -197,11 +197,11 @@ export function messagesRoutes({ store, clock, wake, trace, unsubscribeKey }: Se
       const failed = await failedDeliveries(store, row.id);
       if (failed.length === 0) return refuse('CONFLICT', { message: 'It has no recipient that it did not reach.' });
       if (row.body === 'dropped') return refuse('CONFLICT', { message: 'What the message says is not kept any more.' });
-      const { exchange, principal } = call;
-      const parts = { store, clock, config: exchange.snapshot.server };
-      const room = await roomFor(principal, failed.length, parts);
-      if (room.kind !== 'room') return overPlan(room, exchange.at);
-      const written = await writeIfMet(store, [...room.unit, ...requeue(failed, row, clock.now())]);
+      const { context, principal } = call;
+      const parts = { store, clock, config: context.snapshot.server };
+      const quota = await checkQuota(principal, failed.length, parts);
+      if (quota.kind !== 'allowed') return overPlan(quota, context.at);
+      const written = await writeIfMet(store, [...quota.unit, ...requeue(failed, row, clock.now())]);
       if (written === undefined)
         return refuse('CONFLICT', { message: 'It has just changed. Look at it and try again.' });
       wake();

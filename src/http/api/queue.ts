@@ -210,7 +210,7 @@ export function nothingWaits(states: readonly string[]): Refusal {
   return refuse('CONFLICT', { message: `Nothing of it waits: ${[...new Set(states)].join(', ')}.` });
 }
 
-interface Asked {
+interface QueueQuery {
   readonly state?: DeliveryRow['state'] | undefined;
   readonly domain?: string | undefined;
   readonly tenant?: string | undefined;
@@ -220,7 +220,7 @@ interface Asked {
 }
 
 function filterOf(
-  { domain: destination, older_than: age, project: slug, ...asked }: Asked,
+  { domain: destination, older_than: age, project: slug, ...asked }: QueueQuery,
   now: number,
 ): DeliveryFilter {
   const { tenant = slug === undefined ? undefined : OPERATOR } = asked;

@@ -26,13 +26,13 @@ export function recipientsRoutes({ store, consent }: Services): Route[] {
         next_cursor,
       });
     },
-    async ask({ principal: { tenant, environment }, exchange, body: { address } }) {
+    async ask({ principal: { tenant, environment }, context, body: { address } }) {
       if (environment === 'test') {
         return refuse('AUTH_FORBIDDEN', { message: 'A test key mails nobody: ask with a live key.' });
       }
       const asked = await consent.askAgain(tenant.id, address);
       if (asked.kind === 'capped') {
-        return refuseOver(asked.verdict, exchange) ?? rateLimited(asked.verdict, exchange.at);
+        return refuseOver(asked.verdict, context) ?? rateLimited(asked.verdict, context.at);
       }
       if (asked.kind === 'refused') {
         const message = `${address} wants no mail from this server, and is not asked again.`;

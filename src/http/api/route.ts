@@ -47,7 +47,7 @@ import {
   type Answer,
   type Refusal,
 } from '../answer.ts';
-import { answerOnce, principalOf, refuseMissingKey, refuseOver, type Exchange, type Stored } from '../context.ts';
+import { answerOnce, principalOf, refuseMissingKey, refuseOver, type RequestContext, type Stored } from '../context.ts';
 import { collect, discardRest, isJson, malformed, parametersOf, refuseBody, textOf } from '../entries.ts';
 import { parseJsonValue } from '../json-entries.ts';
 import { sessionPrincipal, VIEW_PARAMETERS } from '../session-cookie.ts';
@@ -108,7 +108,7 @@ export interface Call<
   Name extends string = string,
   Client extends Principal | undefined = Principal,
 > {
-  readonly exchange: Exchange;
+  readonly context: RequestContext;
   /** The client; undefined where the route needs no key. */
   readonly principal: Client;
   /** The parameters of the path, percent-decoded. */
@@ -340,59 +340,59 @@ const DEFAULT_MAX_BODY_BYTES = 1024 * 1024;
 /** The function that serves all these routes of the API. Rejects with StoreError, ClientGone or a fault of ours. */
 export function createServe(parts: ServeParts, routes: readonly Route[]) {
   const { authenticator, requests } = parts;
-  const room = new Room();
+  const bodyMemory = new BodyMemory();
 
-  return async (route: Route, exchange: Exchange, params: Readonly<Record<string, string>>): Promise<Answer> => {
+  return async (route: Route, context: RequestContext, params: Readonly<Record<string, string>>): Promise<Answer> => {
     // Whoever shows a key is its holder, whatever cookie comes with it.
     const principal =
       route.permission === 'none'
         ? undefined
-        : ((await principalOf(exchange, authenticator)) ?? (await sessionPrincipal(exchange, parts)));
-    if (principal !== undefined && 'kind' in principal) return refusedApi(route, principal, exchange);
-    const denied = deny(route, principal, exchange);
+        : ((await principalOf(context, authenticator)) ?? (await sessionPrincipal(context, parts)));
+    if (principal !== undefined && 'kind' in principal) return refusedApi(route, principal, context);
+    const denied = deny(route, principal, context);
     const outcome = await (denied ??
-      attempt({ route, exchange, params, principal }).catch((error: unknown) => {
+      attempt({ route, context, params, principal }).catch((error: unknown) => {
         if (principal !== undefined) requests.count(principal, 500);
         throw error;
       }));
-    const answer = 'kind' in outcome ? refusedApi(route, outcome, exchange) : outcome;
+    const answer = 'kind' in outcome ? refusedApi(route, outcome, context) : outcome;
     if (principal !== undefined) requests.count(principal, answer.status);
     return answer;
   };
 
-  async function attempt(asked: Asked): Promise<Answer | Refusal> {
-    const { exchange, principal } = asked;
-    const over = refuseOver(principal && (await requests.take(principal)), exchange);
+  async function attempt(request: ApiRequest): Promise<Answer | Refusal> {
+    const { context, principal } = request;
+    const over = refuseOver(principal && (await requests.take(principal)), context);
     if (over !== undefined) return over;
-    const leave = room.enter(principal?.tenant.id ?? '', sizeOf(asked));
+    const leave = bodyMemory.enter(principal?.tenant.id ?? '', sizeOf(request));
     if (leave === undefined) return unavailable('Too many large requests are in progress.');
     try {
-      return await begin(asked);
+      return await begin(request);
     } finally {
       leave();
     }
   }
 
-  async function begin(asked: Asked): Promise<Answer | Refusal> {
-    const { route, exchange, principal } = asked;
-    const text = route.body === undefined ? '' : await readText(exchange, route);
+  async function begin(request: ApiRequest): Promise<Answer | Refusal> {
+    const { route, context, principal } = request;
+    const text = route.body === undefined ? '' : await readText(context, route);
     if (typeof text === 'object') return text;
-    if (route.idempotent !== true || principal === undefined) return settle(asked, text, () => []);
+    if (route.idempotent !== true || principal === undefined) return settle(request, text, () => []);
     const scope = `api:${principal.key?.id ?? principal.tenant.id}:${route.method} ${route.path}`;
-    return answerOnce(parts, { exchange, scope, hash: () => hash('sha256', text) }, async (stored) => {
-      const outcome = await settle(asked, text, stored);
-      return 'kind' in outcome ? refusedApi(route, outcome, exchange) : outcome;
+    return answerOnce(parts, { context, scope, hash: () => hash('sha256', text) }, async (stored) => {
+      const outcome = await settle(request, text, stored);
+      return 'kind' in outcome ? refusedApi(route, outcome, context) : outcome;
     });
   }
 
-  async function settle(asked: Asked, text: string, stored: Stored): Promise<Answer | Refusal> {
-    const { route, exchange, params, principal } = asked;
+  async function settle(request: ApiRequest, text: string, stored: Stored): Promise<Answer | Refusal> {
+    const { route, context, params, principal } = request;
     if (holdsNul(params)) return refuse('NOT_FOUND');
-    const query = route.query === undefined ? { ok: undefined } : parseQuery(route.query, exchange, principal);
+    const query = route.query === undefined ? { ok: undefined } : parseQuery(route.query, context, principal);
     if ('kind' in query) return query;
     const body = route.body === undefined ? { ok: undefined } : parseBody(route.body, text);
     if ('kind' in body) return body;
-    const call = { exchange, params, query: query.ok, body: body.ok, stored };
+    const call = { context, params, query: query.ok, body: body.ok, stored };
     const outcome = await route.handle({ ...call, principal });
     if (principal?.environment !== 'test' || !('kind' in outcome) || statusOf(outcome) !== 404) return outcome;
     return (await lookAmongLive(route, { ...call, principal, stored: () => [] })) ?? outcome;
@@ -425,7 +425,7 @@ function lookAt({ path }: Route, routes: readonly Route[]): Route | undefined {
 function deny(
   { path, permission, domains }: Route,
   principal: Principal | undefined,
-  { ip }: Exchange,
+  { ip }: RequestContext,
 ): Refusal | undefined {
   if (permission === 'none') return undefined;
   if (principal === undefined) return refuseMissingKey();
@@ -437,35 +437,35 @@ function deny(
   return lacksPermission(permission);
 }
 
-interface Asked {
+interface ApiRequest {
   readonly route: Route;
-  readonly exchange: Exchange;
+  readonly context: RequestContext;
   readonly params: Readonly<Record<string, string>>;
   /** Nobody where the route needs no key. */
   readonly principal: Principal | undefined;
 }
 
 /** Bytes of the body at most, as far as they are known before it comes. */
-function sizeOf({ route, exchange }: Asked): number {
+function sizeOf({ route, context }: ApiRequest): number {
   if (route.body === undefined) return 0;
-  const { 'content-length': length, 'transfer-encoding': coding } = exchange.request.headers;
-  const most = maxBody(route, exchange);
+  const { 'content-length': length, 'transfer-encoding': coding } = context.request.headers;
+  const most = maxBody(route, context);
   return Math.min(most, coding === undefined ? Number(length ?? 0) : most);
 }
 
-function maxBody({ maxBody: most = DEFAULT_MAX_BODY_BYTES }: Route, { snapshot }: Exchange): number {
+function maxBody({ maxBody: most = DEFAULT_MAX_BODY_BYTES }: Route, { snapshot }: RequestContext): number {
   return most === 'limits.body' ? snapshot.server.limits.body : most;
 }
 
 /** The body as text, or why it cannot be read. */
-async function readText(exchange: Exchange, route: Route): Promise<string | Refusal> {
-  const { request } = exchange;
+async function readText(context: RequestContext, route: Route): Promise<string | Refusal> {
+  const { request } = context;
   const { 'content-type': type, 'content-length': length, 'transfer-encoding': coding } = request.headers;
-  const most = maxBody(route, exchange);
+  const most = maxBody(route, context);
   const isEmpty = length === '0' || (length === undefined && coding === undefined);
   const refusal =
     refuseBody(request, most) ?? (isJson(type) || (isEmpty && type === undefined) ? undefined : notJson());
-  const bytes = refusal ?? (await collect(exchange, most));
+  const bytes = refusal ?? (await collect(context, most));
   if (Buffer.isBuffer(bytes)) return textOf(bytes, parametersOf(type ?? '').get('charset'));
   if (!request.complete) discardRest(request);
   return bytes;
@@ -501,7 +501,7 @@ function parse(schema: z.ZodType, value: unknown): { readonly ok: unknown } | Re
 
 function parseQuery(
   schema: z.ZodType,
-  { query: text }: Exchange,
+  { query: text }: RequestContext,
   principal: Principal | undefined,
 ): { readonly ok: unknown } | Refusal {
   const all = queryOf(text);
@@ -551,7 +551,7 @@ const RESEND: Partial<Record<ErrorCode, string>> = {
 };
 
 /** Shape A; with Resend's members beside it where the route is Resend's. */
-function refusedApi({ resend }: Pick<Route, 'resend'>, refusal: Refusal, { id }: Pick<Exchange, 'id'>): Answer {
+function refusedApi({ resend }: Pick<Route, 'resend'>, refusal: Refusal, { id }: Pick<RequestContext, 'id'>): Answer {
   if (resend !== true) return refusedA(refusal, id);
   const status = statusOf(refusal);
   const name = RESEND[refusal.code] ?? 'application_error';
@@ -564,7 +564,7 @@ const LARGE = 1024 * 1024;
 const MAX_BYTES_IN_PROGRESS = 128 * LARGE;
 const MAX_BYTES_OF_TENANT = MAX_BYTES_IN_PROGRESS / 2;
 
-export class Room {
+export class BodyMemory {
   readonly #taken = new Map<string, number>();
   #all = 0;
 

@@ -6,27 +6,27 @@ import { z } from 'zod';
 import * as contract from '../../contract/server.ts';
 import type { NoBackup } from '../../store/backup.ts';
 import { download, type Refusal, refuse, unavailable } from '../answer.ts';
-import type { Exchange } from '../context.ts';
+import type { RequestContext } from '../context.ts';
 import { implement, success, type Outcome, type Route, type Services } from './route.ts';
 
 /** `/admin/backup…` */
 export function backupsRoutes({ backups, serverFile, version }: Services): Route[] {
-  function shown({ snapshot }: Exchange) {
+  function shown({ snapshot }: RequestContext) {
     const { kind: state, ...more } = backups.state();
     return success({ state, ...more, version, hostname: snapshot.server.server.hostname, server_file: serverFile });
   }
 
-  function here<Data>(answer: (exchange: Exchange) => Outcome<Data> | Promise<Outcome<Data>>) {
+  function here<Data>(answer: (context: RequestContext) => Outcome<Data> | Promise<Outcome<Data>>) {
     // Not a matter of permissions: no key has this one.
     const message = `${contract.SOCKET_ONLY} Run postern backup on the server itself.`;
-    return ({ exchange }: { exchange: Exchange }) =>
-      exchange.local ? answer(exchange) : refuse('CONFLICT', { message });
+    return ({ context }: { context: RequestContext }) =>
+      context.local ? answer(context) : refuse('CONFLICT', { message });
   }
 
   return implement(contract.backups, {
-    begin: here(async (exchange) => {
+    begin: here(async (context) => {
       const refused = await backups.begin();
-      return refused === undefined ? shown(exchange) : refusalOf(refused);
+      return refused === undefined ? shown(context) : refusalOf(refused);
     }),
     show: here(shown),
     download: here(() => {
@@ -34,9 +34,9 @@ export function backupsRoutes({ backups, serverFile, version }: Services): Route
       if (copy === undefined) return refuse('NOT_FOUND', { message: 'There is no verified backup.' });
       return download({ type: 'application/octet-stream', filename: 'postern.db', ...copy });
     }),
-    cancel: here(async (exchange) => {
+    cancel: here(async (context) => {
       await backups.drop();
-      return shown(exchange);
+      return shown(context);
     }),
   });
 }

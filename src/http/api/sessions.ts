@@ -11,7 +11,7 @@ import * as contract from '../../contract/sessions.ts';
 import { canonicalMailbox } from '../../lib/addresses.ts';
 import type { SessionRow } from '../../store/tables.ts';
 import { type Refusal, refuse } from '../answer.ts';
-import { type Exchange, rateLimited, refuseOver, refusalOfKey } from '../context.ts';
+import { type RequestContext, rateLimited, refuseOver, refusalOfKey } from '../context.ts';
 import {
   clientOf,
   cookieOf,
@@ -54,16 +54,23 @@ export function sessionsRoutes(services: Services): Route[] {
   const { sessions, limits, authenticator } = services;
   const { totp } = sessions;
 
-  async function capped(exchange: Exchange, caps: readonly (readonly [string, Limit])[]): Promise<Refusal | undefined> {
+  async function capped(
+    context: RequestContext,
+    caps: readonly (readonly [string, Limit])[],
+  ): Promise<Refusal | undefined> {
     for (const [bucket, limit] of caps) {
-      const refusal = refuseOver(await limits.take(`sign-in:${bucket}`, limit), exchange);
+      const refusal = refuseOver(await limits.take(`sign-in:${bucket}`, limit), context);
       if (refusal !== undefined) return refusal;
     }
     return undefined;
   }
 
   /** The answer to a key or a link. */
-  function answerTo(done: SignIn, origin: string, exchange: Exchange): Outcome<{ state: 'signed_in' | 'code_needed' }> {
+  function answerTo(
+    done: SignIn,
+    origin: string,
+    context: RequestContext,
+  ): Outcome<{ state: 'signed_in' | 'code_needed' }> {
     switch (done.kind) {
       case 'signed in':
         return success({ state: 'signed_in' }, sessionCookie(origin, done.token));
@@ -80,17 +87,17 @@ export function sessionsRoutes(services: Services): Route[] {
       case 'wrong code':
         return refuse('AUTH_INVALID_CODE');
       case 'limited':
-        return tooManyCodes(done.verdict, exchange);
+        return tooManyCodes(done.verdict, context);
     }
   }
 
   async function requestMail(
-    exchange: Exchange,
+    context: RequestContext,
     email: string,
     origin: string,
   ): Promise<Outcome<{ state: 'mail_sent' }>> {
-    const over = await capped(exchange, [
-      [`mail:client:${clientBucket(exchange.ip)}`, MAIL_PER_CLIENT],
+    const over = await capped(context, [
+      [`mail:client:${clientBucket(context.ip)}`, MAIL_PER_CLIENT],
       [`mail:to:${hash('sha256', canonicalMailbox(email))}`, MAIL_PER_MAILBOX],
       ['mail:server', MAIL_PER_SERVER],
     ]);
@@ -103,13 +110,13 @@ export function sessionsRoutes(services: Services): Route[] {
   }
 
   /** The token of a new session, where this is the local environment: for whoever opens the console on the machine itself. */
-  async function beginDev(exchange: Exchange): Promise<string | undefined> {
-    const isOwn = exchange.request.headers['sec-fetch-site'] === 'same-origin';
-    if (!sessions.isDev || !isOwn || !isOnLoopback(exchange)) return undefined;
-    return cookieOf(exchange, 'session') === SIGNED_OUT ? undefined : sessions.beginDev(clientOf(exchange));
+  async function beginDev(context: RequestContext): Promise<string | undefined> {
+    const isOwn = context.request.headers['sec-fetch-site'] === 'same-origin';
+    if (!sessions.isDev || !isOwn || !isOnLoopback(context)) return undefined;
+    return cookieOf(context, 'session') === SIGNED_OUT ? undefined : sessions.beginDev(clientOf(context));
   }
 
-  async function shown(found: RequestSession, { snapshot }: Exchange): Promise<NonNullable<Shown['session']>> {
+  async function shown(found: RequestSession, { snapshot }: RequestContext): Promise<NonNullable<Shown['session']>> {
     const { row, account, isOperator: operator, actingFor, principal } = found;
     const { permissions, environment, session } = principal;
     return {
@@ -128,38 +135,38 @@ export function sessionsRoutes(services: Services): Route[] {
 
   return [
     ...implement(contract.sessions, {
-      async show({ exchange }) {
-        const off = refuseWhereOff(exchange);
+      async show({ context }) {
+        const off = refuseWhereOff(context);
         if (off !== undefined) return off;
         const { isDev: dev } = sessions;
-        const known = await sessionOf(exchange, services);
-        const token = known === undefined ? await beginDev(exchange) : undefined;
-        const found = token === undefined ? known : await sessionOf(exchange, services, token);
+        const known = await sessionOf(context, services);
+        const token = known === undefined ? await beginDev(context) : undefined;
+        const found = token === undefined ? known : await sessionOf(context, services, token);
         if (found === undefined) return success({ session: null, dev });
         if ('kind' in found) return found;
         const headers = token === undefined ? undefined : sessionCookie(LOOPBACK_ORIGIN, token);
-        return success({ session: await shown(found, exchange), dev }, headers);
+        return success({ session: await shown(found, context), dev }, headers);
       },
-      async signIn({ exchange, body: { key, email, token, code } }) {
-        const off = refuseWhereOff(exchange);
+      async signIn({ context, body: { key, email, token, code } }) {
+        const off = refuseWhereOff(context);
         if (off !== undefined) return off;
-        const origin = signInOrigin(exchange);
+        const origin = signInOrigin(context);
         if (typeof origin !== 'string') return origin;
-        const over = await capped(exchange, [[`client:${clientBucket(exchange.ip)}`, PER_CLIENT]]);
+        const over = await capped(context, [[`client:${clientBucket(context.ip)}`, PER_CLIENT]]);
         if (over !== undefined) return over;
-        if (email !== undefined) return requestMail(exchange, email, origin);
-        const client = clientOf(exchange);
-        if (key !== undefined) return answerTo(await sessions.byKey(key, code, client), origin, exchange);
-        const browser = cookieOf(exchange, 'browser');
-        return answerTo(await sessions.byLink(token ?? '', code, { ...client, browser }), origin, exchange);
+        if (email !== undefined) return requestMail(context, email, origin);
+        const client = clientOf(context);
+        if (key !== undefined) return answerTo(await sessions.byKey(key, code, client), origin, context);
+        const browser = cookieOf(context, 'browser');
+        return answerTo(await sessions.byLink(token ?? '', code, { ...client, browser }), origin, context);
       },
-      async signOut({ exchange }) {
-        const off = refuseWhereOff(exchange);
+      async signOut({ context }) {
+        const off = refuseWhereOff(context);
         if (off !== undefined) return off;
-        const origin = signInOrigin(exchange);
+        const origin = signInOrigin(context);
         if (typeof origin !== 'string') return origin;
-        const token = cookieOf(exchange, 'session');
-        const found = token === undefined ? undefined : await sessions.find(token, clientOf(exchange));
+        const token = cookieOf(context, 'session');
+        const found = token === undefined ? undefined : await sessions.find(token, clientOf(context));
         if (found !== undefined) await sessions.end(found.account.id, found.row.id);
         const gone = sessions.isDev
           ? setCookie(origin, { kind: 'session', value: SIGNED_OUT, seconds: SIGNED_OUT_SECONDS })
@@ -182,53 +189,53 @@ export function sessionsRoutes(services: Services): Route[] {
       },
     }),
     ...implement(contract.totp, {
-      async start({ principal, exchange }) {
+      async start({ principal, context }) {
         if (isTestKey(principal)) return refuse('AUTH_TEST_KEY');
         const secret = await totp.start(accountIdOf(principal));
         if (secret === undefined) {
           return refuse('CONFLICT', { message: 'One-time codes are set up already. End them first.' });
         }
-        const { hostname } = exchange.snapshot.server.server;
+        const { hostname } = context.snapshot.server.server;
         return success({ secret, uri: totpUri({ secret, hostname, email: principal.tenant.email }) });
       },
-      async confirm({ principal, exchange, body: { code } }) {
+      async confirm({ principal, context, body: { code } }) {
         if (isTestKey(principal)) return refuse('AUTH_TEST_KEY');
         const done = await totp.confirm(accountIdOf(principal), code);
         switch (done.kind) {
           case 'confirmed':
             return success({ recovery_codes: done.recoveryCodes });
           case 'wrong':
-            return wrongCode(principal, exchange);
+            return wrongCode(principal, context);
           case 'not started':
             return refuse('CONFLICT', { message: 'There is no secret to confirm. Begin with POST /auth/totp.' });
           case 'limited':
-            return tooManyCodes(done.verdict, exchange);
+            return tooManyCodes(done.verdict, context);
         }
       },
-      async remove({ principal, exchange, body: { code } }) {
+      async remove({ principal, context, body: { code } }) {
         if (isTestKey(principal)) return refuse('AUTH_TEST_KEY');
         const account = accountIdOf(principal);
         if (!(await totp.isEnabled(account))) return notSetUp();
         if (code === undefined) {
-          if (!mayRemoveWithoutCode(principal, exchange)) return invalidAt('code', 'is missing');
+          if (!mayRemoveWithoutCode(principal, context)) return invalidAt('code', 'is missing');
           return (await totp.remove(account)) ? success({ enabled: false }) : notSetUp();
         }
         const check = await totp.check(account, code);
-        if (check.kind === 'limited') return tooManyCodes(check.verdict, exchange);
+        if (check.kind === 'limited') return tooManyCodes(check.verdict, context);
         const isDone = check.kind === 'right' && (await totp.remove(account, check.unit));
-        return isDone ? success({ enabled: false }) : wrongCode(principal, exchange);
+        return isDone ? success({ enabled: false }) : wrongCode(principal, context);
       },
     }),
   ];
 
-  async function wrongCode(principal: Principal, { ip }: Exchange): Promise<Refusal> {
+  async function wrongCode(principal: Principal, { ip }: RequestContext): Promise<Refusal> {
     const tenant = accountIdOf(principal);
     await authenticator.failed({ address: ip, last4: '', reason: 'AUTH_INVALID_CODE', tenant });
     return refuse('AUTH_INVALID_CODE');
   }
 }
 
-function refuseWhereOff({ snapshot }: Exchange): Refusal | undefined {
+function refuseWhereOff({ snapshot }: RequestContext): Refusal | undefined {
   if (snapshot.server.server.console.enabled) return undefined;
   return refuse('NOT_FOUND', { message: 'This server has no console (server.console.enabled).' });
 }
@@ -238,13 +245,13 @@ function notSetUp(): Refusal {
 }
 
 /** Guessing at a code is refused on every way in, the Unix socket too. */
-function tooManyCodes(verdict: Verdict, { at }: Exchange): Refusal {
+function tooManyCodes(verdict: Verdict, { at }: RequestContext): Refusal {
   const refusal = rateLimited(verdict, at);
   return { ...refusal, message: 'Too many codes were tried. Please try again later.' };
 }
 
 /** On the machine itself, and for an account whose owner has lost the device. */
-function mayRemoveWithoutCode({ session }: Principal, { local }: Exchange): boolean {
+function mayRemoveWithoutCode({ session }: Principal, { local }: RequestContext): boolean {
   return local || session?.isActing === true;
 }
 
@@ -260,12 +267,12 @@ function listed({ id, created_at, used_at, ip, user_agent }: SessionRow, { sessi
 /** `/admin/console-link` */
 export function consoleLinkRoutes({ sessions }: Services): Route[] {
   return implement(contract.consoleLink, {
-    async create({ exchange }) {
-      if (!exchange.local) {
+    async create({ context }) {
+      if (!context.local) {
         const message = 'Only over the Unix socket. Run postern console on the server itself.';
         return refuse('CONFLICT', { message });
       }
-      const off = refuseWhereOff(exchange);
+      const off = refuseWhereOff(context);
       if (off !== undefined) return off;
       const { url, expiresAt } = await sessions.operatorLink();
       return success({ url, expires_at: expiresAt });

@@ -17,7 +17,7 @@ import {
 } from '../../store/submission-list.ts';
 import type { SubmissionRow } from '../../store/tables.ts';
 import { download, type Refusal, refuse, csvLine, wordsOf } from '../answer.ts';
-import type { Exchange } from '../context.ts';
+import type { RequestContext } from '../context.ts';
 import { knownForm, mayTouchForm } from './forms.ts';
 import { type Call, implement, success, notFound, type Route, type Services, writerOf } from './route.ts';
 import { type Field, valuesOf, readFields, readReasons } from '../../forms/fields.ts';
@@ -36,16 +36,16 @@ export function submissionsRoutes(services: Services): Route[] {
   }
 
   /** The one spelling of a form's id, of one that there is or was. */
-  async function formId(principal: Principal, text: string, exchange: Exchange): Promise<string | Refusal> {
+  async function formId(principal: Principal, text: string, context: RequestContext): Promise<string | Refusal> {
     const form = parseFormId(text)?.id;
     if (form === undefined) return refuse('FORM_NOT_FOUND');
     const tenant = principal.tenant.id;
-    if ((await knownForm(form, { principal, exchange }, store)) !== undefined) return form;
+    if ((await knownForm(form, { principal, context }, store)) !== undefined) return form;
     if (!mayTouchForm(principal, form)) return refuse('AUTH_DOMAIN_NOT_ALLOWED');
     if ((await countSubmissions(store, { tenant, form })).count > 0) return form;
     // To a live form test keys post, too; what they posted is listed.
     const live = { ...principal, tenant: { ...principal.tenant, id: accountIdOf(principal) } };
-    if (principal.environment === 'test' && (await knownForm(form, { principal: live, exchange }, store))) return form;
+    if (principal.environment === 'test' && (await knownForm(form, { principal: live, context }, store))) return form;
     return refuse('FORM_NOT_FOUND');
   }
 
@@ -80,7 +80,7 @@ export function submissionsRoutes(services: Services): Route[] {
   async function act(
     row: SubmissionRow,
     action: keyof typeof decisions | 'delete',
-    { principal, exchange: { snapshot } }: Pick<Asked, 'principal' | 'exchange'>,
+    { principal, context: { snapshot } }: Pick<SubmissionCall, 'principal' | 'context'>,
   ): Promise<Refusal | undefined> {
     if (action === 'delete') {
       const removed = await writeIfMet(store, removeSubmission(row.id));
@@ -93,11 +93,11 @@ export function submissionsRoutes(services: Services): Route[] {
       : refuse('CONFLICT', { message: CONFLICTS[decided.kind] });
   }
 
-  async function decide(asked: Asked, action: keyof typeof decisions) {
-    const { id } = asked.params;
-    const row = await find(asked.principal, id);
+  async function decide(call: SubmissionCall, action: keyof typeof decisions) {
+    const { id } = call.params;
+    const row = await find(call.principal, id);
     if ('kind' in row) return row;
-    return (await act(row, action, asked)) ?? show(id);
+    return (await act(row, action, call)) ?? show(id);
   }
 
   /** The submission, or why this principal may do nothing to it. */
@@ -109,8 +109,8 @@ export function submissionsRoutes(services: Services): Route[] {
   }
 
   return implement(contract.submissions, {
-    async inbox({ principal, exchange, query: { form: named, domain, unread, files, status, q, from, to, ...page } }) {
-      const form = named === undefined ? undefined : await formId(principal, named, exchange);
+    async inbox({ principal, context, query: { form: named, domain, unread, files, status, q, from, to, ...page } }) {
+      const form = named === undefined ? undefined : await formId(principal, named, context);
       if (typeof form === 'object') return form;
       if (domain !== undefined && !mayTouch(principal, domain)) return refuse('AUTH_DOMAIN_NOT_ALLOWED');
       const isWanted = wantedForms(principal, domain);
@@ -121,7 +121,7 @@ export function submissionsRoutes(services: Services): Route[] {
     async counts({ principal }) {
       return success(await countInbox(store, { tenant: principal.tenant.id, isWanted: wantedForms(principal) }));
     },
-    async act({ principal, exchange, body: { action, ids } }) {
+    async act({ principal, context, body: { action, ids } }) {
       const found = new Map<string, SubmissionRow | Refusal>();
       for (const id of ids) if (!found.has(id)) found.set(id, await findToChange(principal, id));
       const refusals = new Map<string, Refusal>();
@@ -135,7 +135,7 @@ export function submissionsRoutes(services: Services): Route[] {
         await store.write([noteRead({ tenant: principal.tenant.id, ids: rows.map(({ id }) => id), unread })]);
       } else {
         for (const row of rows) {
-          const refusal = await act(row, action, { principal, exchange });
+          const refusal = await act(row, action, { principal, context });
           if (refusal !== undefined) refusals.set(row.id, refusal);
         }
       }
@@ -145,8 +145,8 @@ export function submissionsRoutes(services: Services): Route[] {
       });
       return success({ results });
     },
-    async export({ principal, exchange, params, query: { format, status, q: text, from, to } }) {
-      const form = await formId(principal, params.form, exchange);
+    async export({ principal, context, params, query: { format, status, q: text, from, to } }) {
+      const form = await formId(principal, params.form, context);
       if (typeof form !== 'string') return form;
       const filter = { tenant: principal.tenant.id, form, status, text, from, until: to };
       const filename = `${form.replaceAll('/', '-')}-submissions.${format}`;
@@ -154,8 +154,8 @@ export function submissionsRoutes(services: Services): Route[] {
         ? download({ type: 'text/csv; charset=utf-8', filename, stream: exportCsv(store, filter) })
         : download({ type: 'application/json', filename, stream: exportJson(store, filter) });
     },
-    async list({ principal, exchange, params, query: { status, q: text, from, to: until, ...page } }) {
-      const form = await formId(principal, params.form, exchange);
+    async list({ principal, context, params, query: { status, q: text, from, to: until, ...page } }) {
+      const form = await formId(principal, params.form, context);
       if (typeof form !== 'string') return form;
       return list({ tenant: principal.tenant.id, form, status, text, from, until }, page);
     },
@@ -176,21 +176,21 @@ export function submissionsRoutes(services: Services): Route[] {
       const { filename, size } = file;
       return download({ type: 'application/octet-stream', filename, size, stream: chunksOfFile(store, file.id) });
     },
-    spam: (asked) => decide(asked, 'spam'),
-    ham: (asked) => decide(asked, 'ham'),
-    resend: (asked) => decide(asked, 'resend'),
-    async remove(asked) {
-      const { id } = asked.params;
-      const row = await find(asked.principal, id);
+    spam: (call) => decide(call, 'spam'),
+    ham: (call) => decide(call, 'ham'),
+    resend: (call) => decide(call, 'resend'),
+    async remove(call) {
+      const { id } = call.params;
+      const row = await find(call.principal, id);
       if ('kind' in row) return row;
       const answer = await show(id);
-      return (await act(row, 'delete', asked)) ?? answer;
+      return (await act(row, 'delete', call)) ?? answer;
     },
   });
 }
 
 type Decide = (row: SubmissionRow, decision: Decision) => Promise<Resent>;
-type Asked = Pick<Call<unknown, unknown, 'id'>, 'principal' | 'exchange' | 'params'>;
+type SubmissionCall = Pick<Call<unknown, unknown, 'id'>, 'principal' | 'context' | 'params'>;
 
 /** Which forms a list of all is about; undefined: every one. */
 function wantedForms(principal: Principal, domain?: string): SubmissionFilter['isWanted'] {

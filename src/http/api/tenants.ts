@@ -24,7 +24,7 @@ import { messagesOfAll, usageOfAll } from '../../store/usage.ts';
 import { OPERATOR, allTenants, countTenants, findTenant, listTenants, type TenantChange } from '../../store/tenants.ts';
 import type { TenantRow } from '../../store/tables.ts';
 import type { Statement } from '../../store/statement.ts';
-import { type Exchange, refuseOver } from '../context.ts';
+import { type RequestContext, refuseOver } from '../context.ts';
 import { type Refusal, refuse } from '../answer.ts';
 import { startOf } from './analytics.ts';
 import { invalidAt, implement, success, notFound, pageOf, type Route, type Services } from './route.ts';
@@ -37,24 +37,24 @@ const PER_SERVER: Limit = { count: 200, windowMs: HOUR };
 /** `/signup` */
 export function accountsRoutes({ store, clock, limits, wake }: Services): Route[] {
   /** The refusal by the first cap that has no room, if any. */
-  async function capped(exchange: Exchange, email: string): Promise<Refusal | undefined> {
+  async function capped(context: RequestContext, email: string): Promise<Refusal | undefined> {
     const caps = [
-      [`signup:client:${clientBucket(exchange.ip)}`, PER_CLIENT],
+      [`signup:client:${clientBucket(context.ip)}`, PER_CLIENT],
       [`signup:mailbox:${canonicalMailbox(email)}`, PER_MAILBOX],
       ['signup:server', PER_SERVER],
     ] as const;
     for (const [bucket, limit] of caps) {
-      const refusal = refuseOver(await limits.take(bucket, limit), exchange);
+      const refusal = refuseOver(await limits.take(bucket, limit), context);
       if (refusal !== undefined) return refusal;
     }
     return undefined;
   }
 
   return implement(contract.accounts, {
-    async signup({ exchange, body }) {
-      const { local, snapshot } = exchange;
+    async signup({ context, body }) {
+      const { local, snapshot } = context;
       if (!local && snapshot.server.server.signup === 'closed') return refuse('SIGNUP_CLOSED');
-      const over = local ? undefined : await capped(exchange, body.email);
+      const over = local ? undefined : await capped(context, body.email);
       if (over !== undefined) return over;
       const now = clock.now();
       const { tenant, key, unit } = makeAccount({ ...body, plan: FIRST_PLAN, confirmed: local, by: null }, now);
@@ -122,8 +122,8 @@ export function tenantsRoutes(services: Services): Route[] {
       const tenants = page.map((row) => ({ ...row, deleting: deletions.get(row.id) }));
       return success({ tenants, count: await countTenants(store), next_cursor });
     },
-    async create({ exchange, principal, body }) {
-      const unknownPlan = checkPlan(exchange, body.plan);
+    async create({ context, principal, body }) {
+      const unknownPlan = checkPlan(context, body.plan);
       if (unknownPlan !== undefined) return unknownPlan;
       const by = principal.key?.id ?? null;
       const { tenant, key, unit } = makeAccount({ ...body, confirmed: true, by }, clock.now());
@@ -145,8 +145,8 @@ export function tenantsRoutes(services: Services): Route[] {
       wake();
       return success({ ...shown, deleting: queued });
     },
-    async change({ exchange, principal, params: { id }, body }) {
-      const unknownPlan = checkPlan(exchange, body.plan);
+    async change({ context, principal, params: { id }, body }) {
+      const unknownPlan = checkPlan(context, body.plan);
       if (unknownPlan !== undefined) return unknownPlan;
       if (id === OPERATOR && body.suspended === true) {
         return refuse('CONFLICT', { message: 'The operator’s own tenant cannot be suspended.' });
@@ -178,7 +178,7 @@ export function tenantsRoutes(services: Services): Route[] {
       for (const use of uses.values()) for (const name of USES) totals[name] += use[name];
       return success({ from, to, totals, tenants });
     },
-    async billing({ query, exchange: { snapshot } }) {
+    async billing({ query, context: { snapshot } }) {
       const { server } = snapshot;
       const from = query.month === undefined ? startOf('month', clock.now()) : Date.parse(query.month);
       const until = startOf('month', from, 1);
@@ -197,22 +197,22 @@ export function tenantsRoutes(services: Services): Route[] {
         lines,
       });
     },
-    async setPlan({ exchange, principal, body: { tenant: id, ...change } }) {
+    async setPlan({ context, principal, body: { tenant: id, ...change } }) {
       if (Object.values(change).every((value) => value === undefined)) return invalidAt('plan', 'is missing');
-      const unknownPlan = checkPlan(exchange, change.plan);
+      const unknownPlan = checkPlan(context, change.plan);
       if (unknownPlan !== undefined) return unknownPlan;
       if (id === OPERATOR) return refuse('CONFLICT', { message: 'The operator’s own tenant has no plan.' });
       const row = await alterTenant(store, { id, ...change, by: principal }, clock.now());
       if (row === undefined) return notFound('tenant', id);
       await releaseMail(row.id, change);
-      const { server } = exchange.snapshot;
+      const { server } = context.snapshot;
       return success({ ...row, tenant: row.id, amount: planOf(row, server).price, currency: server.plans.currency });
     },
   });
 }
 
 /** The refusal of a plan that the configuration does not have. */
-function checkPlan({ snapshot }: Exchange, name: string | undefined): Refusal | undefined {
+function checkPlan({ snapshot }: RequestContext, name: string | undefined): Refusal | undefined {
   const plans = [...plansOf(snapshot.server).keys()];
   if (name === undefined || plans.includes(name)) return undefined;
   return invalidAt('plan', `must be one of ${plans.join(', ')}`);

@@ -78,7 +78,7 @@ export function webhooksRoutes({ store, clock, objects, webhooks }: Services): R
       const { page, next_cursor } = pageOf(rows, limit, ({ id }) => id);
       return success({ webhooks: page.map(shown), count: await countWebhooks(store, tenant), next_cursor });
     },
-    async create({ principal, exchange, body: { url, events, description } }) {
+    async create({ principal, context, body: { url, events, description } }) {
       const tenant = principal.tenant.id;
       const problem = await webhooks.objection(url);
       if (problem !== undefined) return invalidAt('url', problem);
@@ -88,7 +88,7 @@ export function webhooksRoutes({ store, clock, objects, webhooks }: Services): R
       const made = await objects.within(tenant, { more: { webhooks: 1 } }, () =>
         store.write([insertWebhook({ ...row, events: JSON.stringify(events) })]),
       );
-      if ('kind' in made) return overLimit(made, exchange.snapshot.server);
+      if ('kind' in made) return overLimit(made, context.snapshot.server);
       return success({ id, url, events, secret });
     },
     show: (call) =>
@@ -159,7 +159,7 @@ export function webhooksRoutes({ store, clock, objects, webhooks }: Services): R
     rotate: (call) =>
       withWebhook(call, async (webhook) => {
         const { id, tenant, project } = webhook;
-        const isConfigured = configuredSecret(webhook, call.exchange.snapshot) !== undefined;
+        const isConfigured = configuredSecret(webhook, call.context.snapshot) !== undefined;
         if (project !== null && isConfigured) return configured(project);
         const secret = newSecret();
         const until = clock.now() + CHANGEOVER;

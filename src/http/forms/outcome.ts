@@ -54,18 +54,18 @@ export function refusedForm(
   refusal: Refusal,
   { form, submitted, records, token }: RequestProgress,
 ): Answer {
-  const { exchange, path } = formRequest;
+  const { context, path } = formRequest;
   const status = statusOf(refusal);
-  const { headers } = exchange.request;
+  const { headers } = context.request;
   const client = clientOf(headers);
-  const translation = translationFor(exchange, form);
+  const translation = translationFor(context, form);
   if (client === 'program') {
-    const answer = shapeB(refusal, exchange.id, translation);
+    const answer = shapeB(refusal, context.id, translation);
     return json(answer, status, { ...refusal.headers, ...languageHeaders(translation) });
   }
   const redirect = form?.config.error_redirect;
   if (redirect !== undefined && CORRECTABLE.has(refusal.code)) return goTo(redirect, formRequest);
-  const frame = { requestId: exchange.id, ancestors: framers({ ...formRequest, form }), translation };
+  const frame = { requestId: context.id, ancestors: framers({ ...formRequest, form }), translation };
   const explained = client === 'htmx' ? undefined : explanation(formRequest, refusal, { records, translation });
   if (explained !== undefined) {
     const config = form?.config ?? NO_RULES;
@@ -84,7 +84,7 @@ export function refusedForm(
     submitted: submitted && form && sentFromHere(submitted, formRequest, form),
     ...(form && { formAction: formTargets(form), token: token?.(form) }),
     // Where it came from, but for an address that means another form when our page asks, and for a page that is not ours.
-    action: form && (path.kind === 'named' || IN_PAGES.has(client)) ? endpointOf(exchange, form) : undefined,
+    action: form && (path.kind === 'named' || IN_PAGES.has(client)) ? endpointOf(context, form) : undefined,
   };
   if (client !== 'htmx') return page(errorPage(parts), status, refusal.headers);
   const replaces = replacedForm(formRequest);
@@ -95,7 +95,7 @@ export function refusedForm(
 
 /** What a page says of a form that is not there or not active, instead of giving it back. */
 function explanation(
-  { exchange, domain, path }: FormRequest,
+  { context, domain, path }: FormRequest,
   refusal: Refusal,
   { records, translation }: Pick<RequestProgress, 'records'> & { readonly translation: Translation },
 ): { title: string; text: Html } | undefined {
@@ -103,7 +103,7 @@ function explanation(
   const { say } = translation;
   if (records !== undefined && domain !== undefined) {
     const { text: sorry } = visitorWords(refusal, translation);
-    const pending = { domain: domain.name, records, sorry, isPost: exchange.method === 'POST' };
+    const pending = { domain: domain.name, records, sorry, isPost: context.method === 'POST' };
     return { title: say('heading.notActive'), text: pendingText(pending, translation) };
   }
   if (code !== 'FORM_NOT_FOUND' && code !== 'DOMAIN_NOT_FOUND') return undefined;
@@ -114,23 +114,23 @@ function explanation(
 const IN_PAGES = new Set<Client>(['htmx', 'visit']);
 
 /** Where a browser goes on; htmx follows no redirect to another page by itself. */
-function goTo(location: string, { exchange }: FormRequest): Answer {
-  if (clientOf(exchange.request.headers) !== 'htmx') return seeOther(location);
+function goTo(location: string, { context }: FormRequest): Answer {
+  if (clientOf(context.request.headers) !== 'htmx') return seeOther(location);
   return { status: 200, type: 'text/html; charset=utf-8', body: '', headers: { 'HX-Redirect': location } };
 }
 
 const MAX_ID_LENGTH = 200;
 
 /** The frame of a Turbo page that asks, and takes nothing but what is in such a frame. */
-function turboFrame({ exchange }: FormRequest): string | undefined {
-  return header(exchange.request, 'turbo-frame')?.slice(0, MAX_ID_LENGTH);
+function turboFrame({ context }: FormRequest): string | undefined {
+  return header(context.request, 'turbo-frame')?.slice(0, MAX_ID_LENGTH);
 }
 
 /**
  * The form that the answer to htmx takes the place of; undefined where its page names another place for the answer. Both are
  * ids in htmx 2 (`HX-Trigger` is the form's), and `form#id` in htmx 4, which calls the form `HX-Source`.
  */
-function replacedForm({ exchange: { request } }: FormRequest): { id: string | undefined } | undefined {
+function replacedForm({ context: { request } }: FormRequest): { id: string | undefined } | undefined {
   const target = header(request, 'hx-target');
   const form = header(request, 'hx-trigger') ?? header(request, 'hx-source');
   if (target !== undefined && target !== form) return undefined;
@@ -156,11 +156,11 @@ export function acceptedForm(
   form: Form,
   { id, next }: { readonly id: string; readonly next: string | undefined },
 ): Answer {
-  const { exchange } = formRequest;
+  const { context } = formRequest;
   const target = nextPage(next, formRequest, form) ?? form.config.redirect;
-  const translation = translationFor(exchange, form);
+  const translation = translationFor(context, form);
   const message = thankYouText(form, translation);
-  switch (clientOf(exchange.request.headers)) {
+  switch (clientOf(context.request.headers)) {
     case 'navigation':
     case 'visit':
       return target === undefined ? toThanks(formRequest, form) : seeOther(target);
@@ -171,7 +171,7 @@ export function acceptedForm(
         ? fragment(html`<div role="status">${paragraphs(message)}</div>`, 200, languageHeaders(translation))
         : goTo(target, formRequest);
     case 'program': {
-      const answer = { success: true, ok: true, message, id, next: target ?? `${endpointOf(exchange, form)}?thanks` };
+      const answer = { success: true, ok: true, message, id, next: target ?? `${endpointOf(context, form)}?thanks` };
       return json(answer, 200, languageHeaders(translation));
     }
   }
@@ -181,9 +181,9 @@ export function acceptedForm(
  * To the page that thanks: relative, because a proxy in front may show another path, but for a path that names no form by
  * itself. That page leads back to the site, so that the browser may go on telling its origin where the site lets it.
  */
-function toThanks({ exchange, path }: FormRequest, form: Form): Answer {
+function toThanks({ context, path }: FormRequest, form: Form): Answer {
   const isOfForm = path.kind !== 'named' && !(path.kind === 'domain' && path.key === undefined);
-  const { headers, ...answer } = seeOther(isOfForm ? '?thanks' : `${endpointOf(exchange, form)}?thanks`);
+  const { headers, ...answer } = seeOther(isOfForm ? '?thanks' : `${endpointOf(context, form)}?thanks`);
   return { ...answer, headers: { ...headers, 'Referrer-Policy': 'strict-origin-when-cross-origin' } };
 }
 
@@ -195,7 +195,7 @@ function thankYouText({ config }: Form, { say }: Translation): string {
 /** The page after a submission, for forms without a `redirect`. */
 export function thankYou(formRequest: FormRequest, form: Form): Answer {
   const back = cameFrom(formRequest, form);
-  const translation = translationFor(formRequest.exchange, form);
+  const translation = translationFor(formRequest.context, form);
   const ancestors = framers({ ...formRequest, form });
   return page(thanksPage(form, { translation, back, ancestors, frame: turboFrame(formRequest) }));
 }
@@ -229,19 +229,19 @@ function nextPage(next: string | undefined, formRequest: FormRequest, form: Form
 }
 
 /** Where any page may use the form, a browser goes back to the site that it came from, or to where our own page says: that one was vetted. */
-function mayGoOn(origin: string, { exchange }: FormRequest, { audience }: Form): boolean {
-  if (!audience.anyone) return mayUse(origin, exchange, audience);
-  const from = originOf(header(exchange.request, 'origin') ?? header(exchange.request, 'referer') ?? '');
+function mayGoOn(origin: string, { context }: FormRequest, { audience }: Form): boolean {
+  if (!audience.anyone) return mayUse(origin, context, audience);
+  const from = originOf(header(context.request, 'origin') ?? header(context.request, 'referer') ?? '');
   if (from === undefined) return false;
-  const { request, snapshot } = exchange;
+  const { request, snapshot } = context;
   return origin.toLowerCase() === from || isOwnOrigin(from, snapshot.server.server, request.headers.host);
 }
 
 /** The page that the post came from, else the domain's first one; our own, which sent it again, leads nowhere. */
-function cameFrom({ exchange }: FormRequest, { audience }: Form): string | undefined {
-  const from = header(exchange.request, 'referer') ?? header(exchange.request, 'origin') ?? '';
-  const url = mayUse(originOf(from), exchange, audience) ? URL.parse(from) : null;
-  if (url !== null && !url.pathname.endsWith(exchange.path)) return from;
+function cameFrom({ context }: FormRequest, { audience }: Form): string | undefined {
+  const from = header(context.request, 'referer') ?? header(context.request, 'origin') ?? '';
+  const url = mayUse(originOf(from), context, audience) ? URL.parse(from) : null;
+  if (url !== null && !url.pathname.endsWith(context.path)) return from;
   return homeOf({ audience });
 }
 

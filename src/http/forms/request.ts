@@ -21,7 +21,7 @@ import {
   originOf,
   pageSources,
   validOrigin,
-  type Exchange,
+  type RequestContext,
 } from '../context.ts';
 import type { Domains } from '../../domains/domains.ts';
 import { isServed } from '../../accounts/tenants.ts';
@@ -46,7 +46,7 @@ import { parseJsonObject } from '../json-entries.ts';
 import { type MultipartLimits, type MultipartOptions, readMultipart } from '../multipart.ts';
 
 export interface FormRequest {
-  readonly exchange: Exchange;
+  readonly context: RequestContext;
   readonly path: FormPath;
   /** Where the form is one of a domain's. */
   readonly domain: Domain | undefined;
@@ -74,36 +74,36 @@ export interface FormRequestParts {
 
 /** What is at the address. Never rejects. */
 export async function findFormRequest(
-  exchange: Exchange,
+  context: RequestContext,
   path: FormPath,
   { store, log }: Pick<FormRequestParts, 'store' | 'log'>,
 ): Promise<FormRequest> {
-  const configured = findConfigured(exchange, path);
+  const configured = findConfigured(context, path);
   // A request that is one too many is refused, whatever is there.
-  if (configured.form !== undefined || (!exchange.limit.allowed && !exchange.local)) return configured;
+  if (configured.form !== undefined || (!context.limit.allowed && !context.local)) return configured;
   try {
     const form = await findStored(configured, store);
     return form === undefined ? configured : placed(form, configured);
   } catch (error) {
-    return { ...configured, outage: faultRefusal(error, exchange, log) };
+    return { ...configured, outage: faultRefusal(error, context, log) };
   }
 }
 
-function findConfigured(exchange: Exchange, path: FormPath): FormRequest {
+function findConfigured(context: RequestContext, path: FormPath): FormRequest {
   if (path.kind === 'domain') {
-    const domain = findDomain(exchange.snapshot, path.domain);
-    return { exchange, path, domain, form: path.key === undefined ? undefined : domain?.forms.get(path.key) };
+    const domain = findDomain(context.snapshot, path.domain);
+    return { context, path, domain, form: path.key === undefined ? undefined : domain?.forms.get(path.key) };
   }
   if (path.kind === 'named') {
-    const page = pageOf(exchange);
-    const domain = page === undefined ? undefined : domainOfHost(exchange.snapshot, hostOf(page));
-    return { exchange, path, domain, form: domain && findNamedForm(domain, path.name) };
+    const page = pageOf(context);
+    const domain = page === undefined ? undefined : domainOfHost(context.snapshot, hostOf(page));
+    return { context, path, domain, form: domain && findNamedForm(domain, path.name) };
   }
-  return { exchange, path, domain: undefined, form: undefined };
+  return { context, path, domain: undefined, form: undefined };
 }
 
-async function findStored({ exchange, path, domain }: FormRequest, store: Store): Promise<Form | undefined> {
-  const { snapshot } = exchange;
+async function findStored({ context, path, domain }: FormRequest, store: Store): Promise<Form | undefined> {
+  const { snapshot } = context;
   if (path.kind === 'collection') return (await findCollection(snapshot, store, path.collection))?.forms.get(path.key);
   if (path.kind === 'own') return findOwnForm(store, path.id, snapshot.server);
   // A form that the API put on the domain.
@@ -116,7 +116,7 @@ async function findStored({ exchange, path, domain }: FormRequest, store: Store)
 function placed(form: Form, formRequest: FormRequest): FormRequest {
   const { domain: name } = form.audience;
   if (form.kind !== 'api' || name === undefined) return { ...formRequest, form };
-  const { claims, domains } = formRequest.exchange.snapshot;
+  const { claims, domains } = formRequest.context.snapshot;
   const test = environmentOf(form.tenant) === 'test' ? claims.get(claimKey(form.tenant, name)) : undefined;
   const live = domains.get(name);
   const domain = test ?? (live?.project.tenant === accountOf(form.tenant) ? live : undefined);
@@ -124,7 +124,7 @@ function placed(form: Form, formRequest: FormRequest): FormRequest {
 }
 
 /** The refusal where the project that has this address is out of service until its file is corrected. */
-export function outageOf({ exchange: { snapshot }, path, domain, form, outage }: FormRequest): Refusal | undefined {
+export function outageOf({ context: { snapshot }, path, domain, form, outage }: FormRequest): Refusal | undefined {
   if (outage !== undefined || snapshot.unavailable.size === 0) return outage;
   if (domain !== undefined || form !== undefined) return undefined;
   const place = placeOf(path);
@@ -137,7 +137,7 @@ function placeOf(path: FormPath): string | undefined {
 }
 
 /** The page that sent the request: its origin, or where there is none its address. */
-function pageOf({ request }: Exchange): string | undefined {
+function pageOf({ request }: RequestContext): string | undefined {
   const { origin, referer } = request.headers;
   const page = origin === undefined || origin === 'null' ? referer : origin;
   return page === undefined ? undefined : originOf(page);
@@ -147,30 +147,30 @@ function pageOf({ request }: Exchange): string | undefined {
  * The `Origin` that the answer is readable for: whichever asks. A refusal that a script cannot read is "Failed to fetch" to
  * its developer, and there is nothing in any answer that a request without a browser would not get.
  */
-export function readableFor({ exchange }: FormRequest): string {
-  return validOrigin(exchange.request.headers.origin);
+export function readableFor({ context }: FormRequest): string {
+  return validOrigin(context.request.headers.origin);
 }
 
 /** Whose pages may use the form, or, where it is not known, may at least read so. */
-function audienceOf({ exchange, path, domain, form }: FormRequest): Audience {
+function audienceOf({ context, path, domain, form }: FormRequest): Audience {
   if (form !== undefined) return form.audience;
   if (domain !== undefined) {
     const origins = [...domain.forms.values()].flatMap(({ config }) => config.allowed_origins);
     return { domain: domain.name, origins, anyone: false, localhost: false };
   }
   if (path.kind !== 'domain') return { domain: undefined, origins: [], anyone: true, localhost: false };
-  const name = exchange.snapshot.unavailable.size === 0 ? undefined : parseDomain(path.domain);
-  const broken = name !== undefined && exchange.snapshot.unavailable.has(name);
+  const name = context.snapshot.unavailable.size === 0 ? undefined : parseDomain(path.domain);
+  const broken = name !== undefined && context.snapshot.unavailable.has(name);
   return { domain: broken ? name : undefined, origins: [], anyone: false, localhost: false };
 }
 
 /** Refuses a post from a foreign page. */
-export function refuseOrigin(exchange: Exchange, { id, audience }: Form): Refusal | undefined {
-  const page = shownPage(exchange);
+export function refuseOrigin(context: RequestContext, { id, audience }: Form): Refusal | undefined {
+  const page = shownPage(context);
   if (page === undefined) return undefined;
   const { domain } = audience;
   const asking = originOf(page);
-  if (audience.anyone || mayUse(asking, exchange, audience)) return undefined;
+  if (audience.anyone || mayUse(asking, context, audience)) return undefined;
   const own = domain === undefined ? '' : ` The form accepts submissions from pages of ${domain} and its subdomains.`;
   const allow =
     asking !== undefined && isLocalhost(asking)
@@ -187,16 +187,16 @@ const FOR_DEVELOPMENT =
  * Refuses at level `strict` a post that shows no page, neither by its headers nor by the browser's word. A token of the page
  * in its body shows one as well, which is for the caller to know.
  */
-export function refuseHiddenPage(exchange: Exchange, { id, audience, config }: Form): Refusal | undefined {
-  if (config.spam_protection.level !== 'strict' || shownPage(exchange) !== undefined) return undefined;
-  const isNull = exchange.request.headers.origin === 'null';
-  if ((audience.localhost && isNull) || isFromPage(exchange)) return undefined;
+export function refuseHiddenPage(context: RequestContext, { id, audience, config }: Form): Refusal | undefined {
+  if (config.spam_protection.level !== 'strict' || shownPage(context) !== undefined) return undefined;
+  const isNull = context.request.headers.origin === 'null';
+  if ((audience.localhost && isNull) || isFromPage(context)) return undefined;
   return refuse('ORIGIN_NOT_ALLOWED', {
     message: `The request shows no page that it comes from (${isNull ? 'Origin: null' : 'no Origin, Referer or Sec-Fetch-Site header'}), and the spam protection of the form ${id} is strict. ${FOR_DEVELOPMENT} Programs must send an API key; other pages belong in the form’s allowed_origins.`,
   });
 }
 
-function shownPage({ request: { headers } }: Exchange): string | undefined {
+function shownPage({ request: { headers } }: RequestContext): string | undefined {
   const { origin = headers.referer } = headers;
   return origin === 'null' || origin === '' ? undefined : origin;
 }
@@ -206,14 +206,14 @@ function shownPage({ request: { headers } }: Exchange): string | undefined {
  * `same-origin`, and then a form is sent with `Origin: null` (Fetch, "append a request Origin header"). Of scripts that is
  * said for pages of this site alone: elsewhere they show their origin, unless they have none.
  */
-function isFromPage({ request }: Exchange): boolean {
+function isFromPage({ request }: RequestContext): boolean {
   const { 'sec-fetch-site': site, 'sec-fetch-mode': mode } = request.headers;
   if (site === 'same-origin' || site === 'same-site') return true;
   return site === 'cross-site' && mode === 'navigate';
 }
 
 /** Whether a page of this origin may use a form of this audience. */
-export function mayUse(origin: string | undefined, { snapshot, request }: Exchange, audience: Audience): boolean {
+export function mayUse(origin: string | undefined, { snapshot, request }: RequestContext, audience: Audience): boolean {
   if (origin === undefined) return false;
   return originAllowed(origin, audience) || isOwnOrigin(origin, snapshot.server.server, request.headers.host);
 }
@@ -324,9 +324,9 @@ export interface ReadBody {
  * What a refused post would have said, for a page to give it back: nobody has read its body, and none of it is stored.
  * Rejects with ClientGone.
  */
-export async function readRefused(exchange: Exchange, files: FileStore): Promise<SubmittedValues> {
-  const { limits } = exchange.snapshot.server;
-  const { submitted } = await readBody(exchange, { limits: { ...limits, uploads: false }, files, hash: false });
+export async function readRefused(context: RequestContext, files: FileStore): Promise<SubmittedValues> {
+  const { limits } = context.snapshot.server;
+  const { submitted } = await readBody(context, { limits: { ...limits, uploads: false }, files, hash: false });
   return submitted;
 }
 
@@ -343,13 +343,13 @@ export function limitsFor({ limits }: ServerConfig, form: Form | undefined): Mul
 }
 
 /** Reads the body. Rejects with ClientGone, or a fault of ours. */
-export async function readBody(exchange: Exchange, options: MultipartOptions): Promise<ReadBody> {
-  const read = await readByType(exchange, options);
-  if (read.refusal !== undefined && !exchange.request.complete) discardRest(exchange.request);
+export async function readBody(context: RequestContext, options: MultipartOptions): Promise<ReadBody> {
+  const read = await readByType(context, options);
+  if (read.refusal !== undefined && !context.request.complete) discardRest(context.request);
   return read;
 }
 
-async function readByType({ request, response }: Exchange, options: MultipartOptions): Promise<ReadBody> {
+async function readByType({ request, response }: RequestContext, options: MultipartOptions): Promise<ReadBody> {
   const { 'content-type': type, 'content-length': length = '0', 'transfer-encoding': coding } = request.headers;
   const { limits } = options;
   const isMultipart = type !== undefined && /^multipart\/form-data\s*;/i.test(type);

@@ -23,7 +23,7 @@ import {
   refuseMissingKey,
   plainAddress,
   header,
-  type Exchange,
+  type RequestContext,
   faultRefusal,
   endpointOf,
   refuseOver,
@@ -102,7 +102,7 @@ export function createFormHandler(parts: SubmitParts): (formRequest: FormRequest
   return handle;
 
   async function handle(formRequest: FormRequest): Promise<Answer> {
-    switch (formRequest.exchange.method) {
+    switch (formRequest.context.method) {
       case 'POST':
         return submit(formRequest);
       case 'GET':
@@ -118,9 +118,9 @@ export function createFormHandler(parts: SubmitParts): (formRequest: FormRequest
   async function submit(formRequest: FormRequest): Promise<Answer> {
     const progress: SubmissionProgress = { form: formRequest.form, token: challenges.token };
     const outcome = await attempt(formRequest, progress).catch((error: unknown) =>
-      faultRefusal(error, formRequest.exchange, log),
+      faultRefusal(error, formRequest.context, log),
     );
-    if ('kind' in outcome) progress.submitted ??= await readUnread(formRequest.exchange);
+    if ('kind' in outcome) progress.submitted ??= await readUnread(formRequest.context);
     const answer = 'kind' in outcome ? refusedForm(formRequest, outcome, progress) : outcome;
     if (progress.principal !== undefined) parts.requests.count(progress.principal, answer.status);
     metrics.submitted(progress.outcome ?? outcomeOf(answer));
@@ -128,11 +128,11 @@ export function createFormHandler(parts: SubmitParts): (formRequest: FormRequest
   }
 
   async function attempt(received: FormRequest, progress: SubmissionProgress): Promise<Answer | Refusal> {
-    const { exchange } = received;
-    const over = refuseOver(exchange.limit, exchange);
+    const { context } = received;
+    const over = refuseOver(context.limit, context);
     if (over !== undefined) return over;
     // Looked at now, because a test key may mean a form that only test keys see; what is wrong with it is told in its turn.
-    const principal = await principalOf(exchange, parts.authenticator);
+    const principal = await principalOf(context, parts.authenticator);
     const formRequest = inPartition(received, principal);
     const unserved = await refuseUnserved(formRequest, parts, progress);
     if (unserved !== undefined) return unserved;
@@ -149,20 +149,20 @@ export function createFormHandler(parts: SubmitParts): (formRequest: FormRequest
     if (principal !== undefined && 'kind' in principal) return drop(principal, read);
     progress.principal = principal;
     const stranger =
-      principal === undefined ? refuseStranger(exchange, form) : await refuseKey(principal, exchange, form);
+      principal === undefined ? refuseStranger(context, form) : await refuseKey(principal, context, form);
     if (stranger !== undefined) return drop(stranger, read);
     if (principal?.environment === 'test') form = withTenant(form, principal.tenant.id);
-    const ip = visitorOf(exchange, principal);
+    const ip = visitorOf(context, principal);
     if (typeof ip !== 'string') return drop(ip, read);
     const admission = await limits.takeSubmission({ id: counterOf(form), rateLimit: form.rateLimit }, ip);
-    const tooMany = refuseOver(admission.verdict, exchange);
+    const tooMany = refuseOver(admission.verdict, context);
     if (tooMany !== undefined) return drop(tooMany, read);
     let isAccepted = false;
     try {
-      if (freeSpace.below(exchange.snapshot.server.limits.free_disk)) return await drop(unavailable(), read);
+      if (freeSpace.below(context.snapshot.server.limits.free_disk)) return await drop(unavailable(), read);
       read ??= await receive(formRequest, form, progress);
       if (read.refusal !== undefined) return read.refusal;
-      const hidden = principal === undefined ? refuseHiddenPage(exchange, form) : undefined;
+      const hidden = principal === undefined ? refuseHiddenPage(context, form) : undefined;
       if (hidden !== undefined && !(await hasPageToken(form, read.body))) return await drop(hidden, read);
       const outcome = await processBody({ formRequest, progress, form, ip, body: read.body });
       ({ isAccepted } = outcome);
@@ -173,13 +173,13 @@ export function createFormHandler(parts: SubmitParts): (formRequest: FormRequest
   }
 
   async function receive(
-    { exchange }: FormRequest,
+    { context }: FormRequest,
     form: Form | undefined,
     progress: RequestProgress,
   ): Promise<ReadBody> {
-    const { headers } = exchange.request;
+    const { headers } = context.request;
     const hash = headers['idempotency-key'] !== undefined || clientOf(headers) === 'navigation';
-    const read = await readBody(exchange, { limits: limitsFor(exchange.snapshot.server, form), files, hash });
+    const read = await readBody(context, { limits: limitsFor(context.snapshot.server, form), files, hash });
     progress.submitted = read.submitted;
     if (read.fault !== undefined) throw read.fault;
     return read;
@@ -189,25 +189,25 @@ export function createFormHandler(parts: SubmitParts): (formRequest: FormRequest
    * What the visitor typed, where a page is to give it back and nobody has read the body. Of a client that floods the server
    * nothing more is read, and one that waits to be asked for its body (`Expect`) is no browser.
    */
-  async function readUnread(exchange: Exchange): Promise<SubmittedValues | undefined> {
-    const { request, address, local } = exchange;
+  async function readUnread(context: RequestContext): Promise<SubmittedValues | undefined> {
+    const { request, address, local } = context;
     const isFlood = !address.allowed && !local;
     const isWaiting = request.headers.expect !== undefined;
     if (isFlood || isWaiting || request.readableDidRead || !takesHtml(request.headers)) return undefined;
-    return readRefused(exchange, files);
+    return readRefused(context, files);
   }
 
   /** Why the key, which is known, may not be used here and now. The operator on the machine itself may everywhere. */
-  async function refuseKey(principal: Principal, exchange: Exchange, form: Form): Promise<Refusal | undefined> {
+  async function refuseKey(principal: Principal, context: RequestContext, form: Form): Promise<Refusal | undefined> {
     if (principal.key === undefined) return undefined;
     if (accountIdOf(principal) !== accountOf(form.tenant))
       return refuse('AUTH_FORBIDDEN', { message: 'The form belongs to another account.' });
     const { domain: name } = form.audience;
     const domain = name === undefined ? 'none' : { name };
-    const denial = decide(principal, { permission: 'forms.submit', domain, ip: exchange.ip });
+    const denial = decide(principal, { permission: 'forms.submit', domain, ip: context.ip });
     if (denial === 'AUTH_FORBIDDEN') return lacksPermission('forms.submit');
     if (denial !== undefined) return refuse(denial);
-    return refuseOver(await parts.requests.take(principal), exchange);
+    return refuseOver(await parts.requests.take(principal), context);
   }
 
   async function drop(refusal: Refusal, read: Pick<ReadBody, 'body'> | undefined): Promise<Refusal> {
@@ -217,14 +217,14 @@ export function createFormHandler(parts: SubmitParts): (formRequest: FormRequest
 
   /** Takes the body, once. Rejects with StoreError where nothing could be written; nothing happened then. */
   async function processBody(post: FormPost): Promise<{ answer: Answer | Refusal; isAccepted: boolean }> {
-    const { headers } = post.formRequest.exchange.request;
+    const { headers } = post.formRequest.context.request;
     const isRecognised = headers['idempotency-key'] === undefined && clientOf(headers) === 'navigation';
     return isRecognised ? processNavigation(post) : processUnderKey(post);
   }
 
   async function processUnderKey(post: FormPost): Promise<{ answer: Answer | Refusal; isAccepted: boolean }> {
     const { form, body, formRequest } = post;
-    const request = { exchange: formRequest.exchange, scope: `form:${counterOf(form)}`, hash: () => hashOfBody(body) };
+    const request = { context: formRequest.context, scope: `form:${counterOf(form)}`, hash: () => hashOfBody(body) };
     let taken: Accepted | 'refused' | undefined;
     const answer = await answerOnce(parts, request, async (stored) => {
       let success: Answer | undefined;
@@ -243,7 +243,7 @@ export function createFormHandler(parts: SubmitParts): (formRequest: FormRequest
    */
   async function processNavigation(post: FormPost): Promise<{ answer: Answer; isAccepted: boolean }> {
     const { form, body, ip, formRequest } = post;
-    const { at, request } = formRequest.exchange;
+    const { at, request } = formRequest.context;
     const client = [header(request, 'user-agent'), header(request, 'accept-language')];
     const known = identifyPost({ form, body, ip, headers: client, at });
     const name = `${known.scope} ${known.key}`;
@@ -280,7 +280,7 @@ export function createFormHandler(parts: SubmitParts): (formRequest: FormRequest
   /** Checks the submission and commits it with what else belongs to its unit. */
   async function take(post: FormPost, also: (accepted: Accepted) => readonly Statement[]): Promise<Accepted | Answer> {
     const { formRequest, progress, form, ip, body } = post;
-    const { exchange } = formRequest;
+    const { context } = formRequest;
     const submission = checkSubmission(form, body, startMatching);
     if (submission.errors.length > 0) {
       await files.discard(body.files);
@@ -301,11 +301,11 @@ export function createFormHandler(parts: SubmitParts): (formRequest: FormRequest
       form,
       ...submission,
       files: scanned,
-      spamVerdict: await spamFilter(form, { ...submission, ip, visit: visitOf(exchange, passed) }),
+      spamVerdict: await spamFilter(form, { ...submission, ip, visit: visitOf(context, passed) }),
       ip,
-      userAgent: exchange.request.headers['user-agent'] ?? '',
-      referer: exchange.request.headers.referer ?? '',
-      request: exchange.id,
+      userAgent: context.request.headers['user-agent'] ?? '',
+      referer: context.request.headers.referer ?? '',
+      request: context.id,
       environment: environmentOf(form.tenant),
       also,
     });
@@ -316,7 +316,7 @@ export function createFormHandler(parts: SubmitParts): (formRequest: FormRequest
       fields: submission.fields.length,
       files: submission.files.length,
       ip: accepted.ip,
-      request: exchange.id,
+      request: context.id,
     });
     return accepted;
   }
@@ -337,17 +337,17 @@ export function createFormHandler(parts: SubmitParts): (formRequest: FormRequest
   }
 
   async function look(formRequest: FormRequest): Promise<Answer> {
-    const { exchange, domain } = formRequest;
+    const { context, domain } = formRequest;
     // Without a body it is the form that a body without a field `form` would go to.
     const form = isSend(formRequest) && domain !== undefined ? findSendForm(domain, undefined) : formRequest.form;
     const progress: RequestProgress = { form };
-    const refusal = refuseOver(exchange.limit, exchange) ?? (await refuseUnserved(formRequest, parts, progress));
+    const refusal = refuseOver(context.limit, context) ?? (await refuseUnserved(formRequest, parts, progress));
     if (refusal !== undefined) return refusedForm(formRequest, refusal, progress);
     if (form === undefined && !isSend(formRequest)) return refusedForm(formRequest, refuse('FORM_NOT_FOUND'), progress);
-    if (form === undefined || !takesHtml(exchange.request.headers)) return notAllowed(formRequest);
-    return exchange.query === 'thanks'
+    if (form === undefined || !takesHtml(context.request.headers)) return notAllowed(formRequest);
+    return context.query === 'thanks'
       ? thankYou(formRequest, form)
-      : formAddress(form, endpointOf(exchange, form), translationFor(exchange, form));
+      : formAddress(form, endpointOf(context, form), translationFor(context, form));
   }
 }
 
@@ -359,17 +359,17 @@ function outcomeOf({ status, headers }: Answer): SubmissionOutcome {
 
 /** What a test key means by the address: a form of its partition goes before the live one of the same name. */
 function inPartition(formRequest: FormRequest, principal: Principal | Refusal | undefined): FormRequest {
-  const { exchange, path } = formRequest;
+  const { context, path } = formRequest;
   if (principal === undefined || 'kind' in principal || principal.environment !== 'test') return formRequest;
   if (path.kind !== 'domain') return formRequest;
   const name = parseDomain(path.domain) ?? '';
-  const domain = exchange.snapshot.claims.get(claimKey(principal.tenant.id, name));
+  const domain = context.snapshot.claims.get(claimKey(principal.tenant.id, name));
   if (domain === undefined) return formRequest;
-  return { exchange, path, domain, form: path.key === undefined ? undefined : domain.forms.get(path.key) };
+  return { context, path, domain, form: path.key === undefined ? undefined : domain.forms.get(path.key) };
 }
 
 /** Whose limits count: the client's, or with a key those of the visitor that the site's server names. */
-function visitorOf({ request, ip }: Exchange, principal: Principal | undefined): string | Refusal {
+function visitorOf({ request, ip }: RequestContext, principal: Principal | undefined): string | Refusal {
   const named = header(request, 'postern-client-ip');
   if (principal === undefined || named === undefined) return ip;
   const address = plainAddress(named.trim());
@@ -378,7 +378,7 @@ function visitorOf({ request, ip }: Exchange, principal: Principal | undefined):
 }
 
 /** What the request tells the spam filter; without a passed challenge it came with an API key. */
-function visitOf({ request }: Exchange, passed: PassedChallenge | undefined): Visit {
+function visitOf({ request }: RequestContext, passed: PassedChallenge | undefined): Visit {
   return {
     headers: request.headers,
     hasKey: passed === undefined,
@@ -392,8 +392,8 @@ function isSend({ path }: FormRequest): boolean {
   return path.kind === 'domain' && path.key === undefined;
 }
 
-function refuseStranger(exchange: Exchange, form: Form): Refusal | undefined {
-  return form.requireApiKey ? refuseMissingKey() : refuseOrigin(exchange, form);
+function refuseStranger(context: RequestContext, form: Form): Refusal | undefined {
+  return form.requireApiKey ? refuseMissingKey() : refuseOrigin(context, form);
 }
 
 /** The form of `/v1/{domain}/send`; the field that named it is no data. */
@@ -421,11 +421,11 @@ function answerFor({ formRequest, form, progress, body }: FormPost, { id, status
 
 /** What is left of preflights: those of what is no origin, and requests that only ask what is allowed here. */
 function options(formRequest: FormRequest): Answer {
-  const { origin, 'access-control-request-method': preflight } = formRequest.exchange.request.headers;
+  const { origin, 'access-control-request-method': preflight } = formRequest.context.request.headers;
   if (preflight !== undefined && origin !== undefined && readableFor(formRequest) === '') {
     const refusal = refuse('ORIGIN_NOT_ALLOWED', { message: 'The Origin header is not valid.' });
-    const translation = translationFor(formRequest.exchange, formRequest.form);
-    return json(shapeB(refusal, formRequest.exchange.id, translation), statusOf(refusal));
+    const translation = translationFor(formRequest.context, formRequest.form);
+    return json(shapeB(refusal, formRequest.context.id, translation), statusOf(refusal));
   }
   return { status: 204, type: 'application/json', body: '', headers: { Allow: ALLOW } };
 }

@@ -6,7 +6,7 @@
 import { findSendForm } from '../../forms/find.ts';
 import type { Challenges } from '../../forms/challenges.ts';
 import { type Answer, json, refuse, type Refusal, shapeB, statusOf } from '../answer.ts';
-import { type Exchange, refuseOver, translationFor } from '../context.ts';
+import { type RequestContext, refuseOver, translationFor } from '../context.ts';
 import { findFormRequest, type FormRequest, type FormRequestParts, outageOf, parseFormPath } from '../forms/request.ts';
 
 export interface ChallengeParts extends Pick<FormRequestParts, 'store' | 'log'> {
@@ -17,18 +17,18 @@ export interface ChallengeParts extends Pick<FormRequestParts, 'store' | 'log'> 
 const READABLE = { 'Access-Control-Allow-Origin': '*' };
 
 /** The handler of `/challenge`. */
-export function createChallengeHandler(parts: ChallengeParts): (exchange: Exchange) => Promise<Answer> {
-  return async (exchange) => {
-    const query = new URLSearchParams(exchange.query);
+export function createChallengeHandler(parts: ChallengeParts): (context: RequestContext) => Promise<Answer> {
+  return async (context) => {
+    const query = new URLSearchParams(context.query);
     const asked = query.get('form') ?? '';
     const path = parseFormPath(asked.startsWith('/') ? asked : `/f/${asked}`);
-    const formRequest = path === undefined ? undefined : await findFormRequest(exchange, path, parts);
-    const outage = formRequest && (outageOf(formRequest) ?? refuseOver(exchange.limit, exchange));
-    if (outage !== undefined) return refusal(outage, exchange);
+    const formRequest = path === undefined ? undefined : await findFormRequest(context, path, parts);
+    const outage = formRequest && (outageOf(formRequest) ?? refuseOver(context.limit, context));
+    if (outage !== undefined) return refusal(outage, context);
     const form = formRequest && formOf(formRequest, query.get('name'));
-    if (form === undefined) return refusal(refuse('FORM_NOT_FOUND'), exchange);
+    if (form === undefined) return refusal(refuse('FORM_NOT_FOUND'), context);
     const { token, minimum_age, proof } = await parts.challenges.issue(form);
-    const unreachable = translationFor(exchange, form).say('kit.unreachable');
+    const unreachable = translationFor(context, form).say('kit.unreachable');
     return json({ token, minimum_age, unreachable, ...proof }, 200, READABLE);
   };
 }
@@ -39,8 +39,8 @@ function formOf({ form, path, domain }: FormRequest, name: string | null) {
   return isSend && domain !== undefined ? findSendForm(domain, name ?? undefined) : form;
 }
 
-function refusal(refused: Refusal, exchange: Exchange): Answer {
-  return json(shapeB(refused, exchange.id, translationFor(exchange)), statusOf(refused), {
+function refusal(refused: Refusal, context: RequestContext): Answer {
+  return json(shapeB(refused, context.id, translationFor(context)), statusOf(refused), {
     ...refused.headers,
     ...READABLE,
   });

@@ -7,7 +7,7 @@ import { createHash } from 'node:crypto';
 import { readFileSync } from 'node:fs';
 import { gzipSync } from 'node:zlib';
 import type { Answer } from '../answer.ts';
-import { header, type Exchange } from '../context.ts';
+import { header, type RequestContext } from '../context.ts';
 
 const SOURCE = new URL('postern.mjs', import.meta.url);
 const TYPES = new URL('postern.d.mts', import.meta.url);
@@ -25,11 +25,11 @@ interface Asset {
 export type KitFile = '/postern.js' | '/postern.mjs' | '/postern.d.mts';
 
 /** Serves the files of the kit, which are read at their first use. `version` is that of the program. */
-export function createKit(version: string): (exchange: Exchange, path: KitFile) => Answer {
+export function createKit(version: string): (context: RequestContext, path: KitFile) => Answer {
   let assets: Readonly<Record<KitFile, Asset>> | undefined;
-  return (exchange, path) => {
+  return (context, path) => {
     assets ??= readKit();
-    return answer(assets[path], exchange, version);
+    return answer(assets[path], context, version);
   };
 }
 
@@ -60,7 +60,7 @@ function scriptOf(module: string): string {
 const HOUR = 'public, max-age=3600';
 const FOR_GOOD = 'public, max-age=31536000, immutable';
 
-function answer({ type, text, gzipped, etag }: Asset, { request, query }: Exchange, version: string): Answer {
+function answer({ type, text, gzipped, etag }: Asset, { request, query }: RequestContext, version: string): Answer {
   const headers = {
     ETag: etag,
     // Another version than ours is one of before, or to come: what is said of it must not be kept.

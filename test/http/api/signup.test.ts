@@ -18,16 +18,16 @@ async function start(
   return { clock, http, signup, status };
 }
 
-interface Letter {
+interface AccountMail {
   readonly to: string;
   readonly subject: string;
   readonly text: string;
 }
 
 /** What was put into the queue. */
-async function letters({ store }: TestHttp): Promise<{ tenant: string; letter: Letter }[]> {
+async function letters({ store }: TestHttp): Promise<{ tenant: string; letter: AccountMail }[]> {
   const rows = await store.read.selectFrom('messages').select(['tenant', 'source', 'kind']).orderBy('id').execute();
-  return rows.map(({ tenant, source }) => ({ tenant, letter: JSON.parse(source) as Letter }));
+  return rows.map(({ tenant, source }) => ({ tenant, letter: JSON.parse(source) as AccountMail }));
 }
 
 /** The path of the link in the newest mail. */

@@ -8,7 +8,7 @@ import { projectSchema } from '../../../src/config/schema.ts';
 import { serverSchema } from '../../../src/config/schema-server.ts';
 import { buildSnapshot } from '../../../src/config/snapshot.ts';
 import type { Answer } from '../../../src/dns/resolver.ts';
-import { createHttpDoor } from '../../../src/dns/guarded-fetch.ts';
+import { createHttpClient } from '../../../src/dns/guarded-fetch.ts';
 import { adoptWebhooks } from '../../../src/events/targets.ts';
 import { createWebhooks } from '../../../src/events/webhooks.ts';
 import { systemClock } from '../../../src/lib/clock.ts';
@@ -45,7 +45,7 @@ async function start(given: { allowPrivate?: boolean; key?: TestKeySettings } = 
     clock: systemClock,
     log: silentLog,
     snapshot: () => snapshot,
-    http: createHttpDoor({ resolver, allowPrivate: () => given.allowPrivate === true, userAgent: 'Postern/test' }),
+    http: createHttpClient({ resolver, allowPrivate: () => given.allowPrivate === true, userAgent: 'Postern/test' }),
     wake: () => undefined,
   });
   const http = await startHttp({ store, options: { webhooks, snapshot: () => snapshot } });
