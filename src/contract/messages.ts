@@ -3,27 +3,26 @@ import { z } from 'zod';
 import { status } from './email.ts';
 import { timeline } from './queue.ts';
 import { route } from './route.ts';
-import { domainName, environment, listing, mailAddress, optionalTime, page, since, time, until } from './values.ts';
+import {
+  deliveryState,
+  domainName,
+  environment,
+  listing,
+  mailAddress,
+  optionalTime,
+  page,
+  since,
+  time,
+  until,
+} from './values.ts';
 
 const kind = z.enum(['notification', 'acknowledgment', 'confirmation', 'transactional', 'forward', 'reply', 'dsn']);
-const state = z.enum([
-  'queued',
-  'sending',
-  'deferred',
-  'delivered',
-  'bounced',
-  'expired',
-  'cancelled',
-  'suppressed',
-  'captured',
-]);
-
 /** Recipients that a list shows of one message. */
 export const MAX_LISTED_RECIPIENTS = 10;
 
 const recipient = z.object({
   address: z.string(),
-  state,
+  state: deliveryState,
   next_attempt_at: optionalTime,
   reply: z.string().nullable().describe('The last reply of the other server, or our own reason.'),
 });
@@ -106,7 +105,7 @@ export const messages = {
     query: z.strictObject({
       ...listing('msg'),
       kind: kind.optional().describe('Only mail of this kind.'),
-      state: state.optional().describe('Only mail with a recipient in this state.'),
+      state: deliveryState.optional().describe('Only mail with a recipient in this state.'),
       recipient: mailAddress.optional().describe('Only mail to this address.'),
       domain: domainName.optional().describe('Only mail of this domain.'),
       form: z.string().max(350).optional().describe('Only mail about submissions of this form (its id).'),

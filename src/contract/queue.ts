@@ -3,6 +3,7 @@ import { z } from 'zod';
 import { parseDomain } from '../lib/addresses.ts';
 import { route } from './route.ts';
 import {
+  deliveryState,
   domainName,
   duration,
   listing,
@@ -33,18 +34,6 @@ export const timeline = z
   )
   .describe('Oldest first.');
 
-const state = z.enum([
-  'queued',
-  'sending',
-  'deferred',
-  'delivered',
-  'bounced',
-  'expired',
-  'cancelled',
-  'suppressed',
-  'captured',
-]);
-
 /** A domain, or a webhook by its id. */
 const destinationName = parsed(
   (text) => (text.startsWith('whk_') ? text : parseDomain(text)),
@@ -59,7 +48,7 @@ const delivery = z.object({
   destination: z.string().describe('The domain of the recipient, or the webhook (`whk_…`).'),
   held: z.boolean().describe('Whether the operator holds it or its destination: it waits until it is released.'),
   suspended: z.boolean().describe('Whether its account is suspended: it waits until that ends, or it expires.'),
-  state,
+  state: deliveryState,
   attempts: z.int(),
   next_attempt_at: optionalTime,
   last_reply: z.string().nullable(),
@@ -128,7 +117,7 @@ export const queue = {
     summary: 'Lists deliveries of mail and to webhooks, newest first.',
     query: z.strictObject({
       ...listing('dlv'),
-      state: state.optional().describe('Only deliveries in this state.'),
+      state: deliveryState.optional().describe('Only deliveries in this state.'),
       ...filter,
     }),
     answer: page({

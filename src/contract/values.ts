@@ -18,6 +18,19 @@ export const environment = z
   .enum(['live', 'test'])
   .describe('`test`: created with a test key. Live keys do not see it, and its mail is captured.');
 
+/** The state of a delivery. */
+export const deliveryState = z.enum([
+  'queued',
+  'sending',
+  'deferred',
+  'delivered',
+  'bounced',
+  'expired',
+  'cancelled',
+  'suppressed',
+  'captured',
+]);
+
 export const source = z.enum(['file', 'push', 'api']);
 
 /** A text as `parse` reads it. */

@@ -137,6 +137,12 @@ export function number(value: number): string {
   return decimal.format(value);
 }
 
+/** The count of a list in words; of one that is not exact, the negative. */
+export function countText(count: number | undefined): string | undefined {
+  if (count === undefined) return undefined;
+  return count < 0 ? `${number(-count)} or more` : number(count);
+}
+
 /** A size in bytes for people. */
 export function sizeOf(bytes: number): string {
   if (bytes < 1000) return `${bytes} B`;

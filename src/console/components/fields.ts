@@ -140,6 +140,20 @@ function startOf(date: string, after: number): string {
   return Number.isNaN(moment.getTime()) ? date : moment.toISOString();
 }
 
+/** Filters of the address that no field shows, each with a button that removes it. */
+export function FilterChips({
+  filters,
+}: {
+  readonly filters: Readonly<Record<string, string | undefined>>;
+}): ComponentChildren {
+  const set = Object.entries(filters).filter(([, value]) => value !== undefined);
+  if (set.length === 0) return null;
+  return html`<p class="chips">${set.map(
+    ([name, value]) =>
+      html`<button type="button" class="quiet small" key=${name} aria-label="Remove the filter ${name} ${value}" onClick=${() => setQuery({ [name]: undefined })}>${name}: ${value} ✕</button>`,
+  )}</p>`;
+}
+
 /** A button that shows what narrows a list further; open where something of it is set. */
 export function MoreFilters({
   isSet,

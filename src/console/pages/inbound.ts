@@ -4,18 +4,18 @@ import type { AnswerOf } from '../../contract/route.ts';
 import { call } from '../api.ts';
 import {
   Badge,
+  countText,
   Empty,
   Failed,
   Loading,
   More,
-  number,
   Page,
   sizeOf,
   State,
   Time,
   type Tone,
 } from '../components/basics.ts';
-import { DayFields, momentsOf, MoreFilters, Search, Select } from '../components/fields.ts';
+import { DayFields, FilterChips, momentsOf, MoreFilters, Search, Select } from '../components/fields.ts';
 import { useListing } from '../data.ts';
 import { html, type ComponentChildren } from '../lib.ts';
 import { href, setQuery, usePlace } from '../router.ts';
@@ -44,23 +44,15 @@ export function Inbound(): ComponentChildren {
     },
     { live: ['inbound.'] },
   );
-  const others = Object.entries({ domain, reason, sender }).filter(([, value]) => value !== undefined);
-  const isFiltered = [outcome, recipient, from, to].some((value) => value !== '') || others.length > 0;
-  const count =
-    list.count === undefined ? undefined : `${number(Math.abs(list.count))}${list.count < 0 ? ' or more' : ''}`;
-  return html`<${Page} title="Inbound" aside=${count}>
+  const unshown = { domain, reason, sender };
+  const isFiltered = [outcome, recipient, from, to, ...Object.values(unshown)].some((value) => (value ?? '') !== '');
+  return html`<${Page} title="Inbound" aside=${countText(list.count)}>
     <div class="filters" role="search">
       <${Search} label="Recipient, such as info@example.com" value=${recipient} change=${(text: string) => setQuery({ recipient: text.trim() }, { replace: true })} />
       <${Select} label="Outcome" value=${outcome} change=${(value: string) => setQuery({ outcome: value })} options=${OUTCOMES} />
       <${MoreFilters} isSet=${from !== '' || to !== ''}><${DayFields} from=${from} to=${to} /><//>
     </div>
-    ${
-      others.length > 0 &&
-      html`<p class="chips">${others.map(
-        ([name, value]) =>
-          html`<button type="button" class="quiet small" key=${name} aria-label="Remove the filter ${name} ${value}" onClick=${() => setQuery({ [name]: undefined })}>${name}: ${value} ✕</button>`,
-      )}</p>`
-    }
+    <${FilterChips} filters=${unshown} />
     ${list.error && html`<${Failed} error=${list.error} retry=${list.reload} />`}
     ${
       list.items.length > 0

@@ -4,6 +4,7 @@ import type { messages } from '../../contract/messages.ts';
 import type { AnswerOf } from '../../contract/route.ts';
 import { call } from '../api.ts';
 import {
+  countText,
   Action,
   Badge,
   Copy,
@@ -20,7 +21,7 @@ import {
   Time,
   toneOf,
 } from '../components/basics.ts';
-import { DayFields, momentsOf, MoreFilters, Search, Select } from '../components/fields.ts';
+import { DayFields, FilterChips, momentsOf, MoreFilters, Search, Select } from '../components/fields.ts';
 import { confirm, doing } from '../components/messages.ts';
 import { type Loaded, useListing, useLoaded } from '../data.ts';
 import { html, type ComponentChildren } from '../lib.ts';
@@ -71,7 +72,7 @@ export function MailList(): ComponentChildren {
     { live: LIVE },
   );
   const isFiltered = Object.values(filters).some((value) => (value ?? '') !== '');
-  const others = Object.entries({ recipient, domain, form, submission }).filter(([, value]) => value !== undefined);
+  const unshown = { recipient, domain, form, submission };
   return html`<${Page} title="Mail" aside=${countText(list.count)}>
     <div class="filters" role="search">
       <${Search} label="Search subjects and recipients" value=${q} change=${(text: string) => setQuery({ q: text }, { replace: true })} />
@@ -79,13 +80,7 @@ export function MailList(): ComponentChildren {
       <${Select} label="Kind" value=${kind} change=${(value: string) => setQuery({ kind: value })} options=${[['', 'Every kind'], ...Object.entries(KINDS)]} />
       <${MoreFilters} isSet=${from !== '' || to !== ''}><${DayFields} from=${from} to=${to} /><//>
     </div>
-    ${
-      others.length > 0 &&
-      html`<p class="chips">${others.map(
-        ([name, value]) =>
-          html`<button type="button" class="quiet small" key=${name} aria-label="Remove the filter ${name} ${value}" onClick=${() => setQuery({ [name]: undefined })}>${name}: ${value} ✕</button>`,
-      )}</p>`
-    }
+    <${FilterChips} filters=${unshown} />
     ${list.error && html`<${Failed} error=${list.error} retry=${list.reload} />`}
     ${
       list.items.length > 0
@@ -96,12 +91,6 @@ export function MailList(): ComponentChildren {
     }
     <${More} list=${list} />
   <//>`;
-}
-
-/** Of a count that is not exact, the negative. */
-function countText(count: number | undefined): string | undefined {
-  if (count === undefined) return undefined;
-  return count < 0 ? `${number(-count)} or more` : number(count);
 }
 
 function Nothing({
