@@ -14,7 +14,7 @@ import type { ServerConfig } from './config/schema.ts';
 import { systemClock } from './lib/clock.ts';
 import { codeOf, messageOf } from './lib/errors.ts';
 import { compactHeap } from './lib/gc.ts';
-import { isJournal, priorityOf } from './lib/journal.ts';
+import { isJournal, priorityOf } from './lib/log.ts';
 import { version } from './lib/version.ts';
 
 interface Running {

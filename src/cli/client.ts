@@ -12,6 +12,7 @@ import { request as requestSecure } from 'node:https';
 import { Readable } from 'node:stream';
 import { z } from 'zod';
 import type { Problem } from '../config/problem.ts';
+import type { AnswerOffline } from '../contract/offline.ts';
 import { pathOf, type ParameterOf } from '../contract/route.ts';
 import { codeOf, messageOf, UserError } from '../lib/errors.ts';
 
@@ -129,7 +130,7 @@ export async function everyPage<Answer extends { readonly next_cursor: string | 
 }
 
 /** What is given and the route knows. */
-export function queryOf(schema: z.ZodType | undefined, given: object = {}): URLSearchParams {
+function queryOf(schema: z.ZodType | undefined, given: object = {}): URLSearchParams {
   const names = schema instanceof z.ZodObject ? Object.keys(schema.shape) : [];
   const query = new URLSearchParams();
   for (const [flag, value] of Object.entries(given)) {
@@ -140,7 +141,7 @@ export function queryOf(schema: z.ZodType | undefined, given: object = {}): URLS
 }
 
 /** The answer by the contract. Throws CommandFailed if it is another one. */
-export function readAnswer<Answer>(answer: z.ZodType<Answer>, data: unknown, address: Address): Answer {
+function readAnswer<Answer>(answer: z.ZodType<Answer>, data: unknown, address: Address): Answer {
   const read = answer.safeParse(data);
   if (read.success) return read.data;
   if (isKnownShape(data, answer)) return data;
@@ -320,4 +321,41 @@ export interface Refused {
 /** The command was called in a way that it cannot be: exit code 2. */
 export class UsageError extends UserError {
   override readonly name = 'UsageError';
+}
+
+// A client that goes on without the daemon: where it does not run on this machine, the server's own code answers what only
+// reads, from the database. That code loads native modules, so that it is loaded then alone.
+
+interface OfflineOptions {
+  /** server.yml */
+  readonly file: string;
+  readonly answer: AnswerOffline;
+  /** Told where the database answered in place of the daemon, and the answer does not say so itself. */
+  readonly onOffline: (source: string) => void;
+}
+
+/** The client of a daemon that may be down. */
+export function offlineClient(client: Client, { file, answer, onOffline }: OfflineOptions): Client {
+  async function ask<Path extends string, Answer>(call: Call<Path, Answer>) {
+    try {
+      return await client.ask(call);
+    } catch (error) {
+      if (!(error instanceof DaemonUnreachable && error.isDown)) throw error;
+      const { route, params = {} } = call;
+      const answered = await answer(file, {
+        route: `${route.method} ${route.path}`,
+        params,
+        query: queryOf(route.query, call.query),
+      });
+      if (answered.kind === 'refused') {
+        const { code, status, message } = answered;
+        throw new RequestRefused(message, { code, status, details: [], requestId: undefined, retryAfter: undefined });
+      }
+      if (answered.source !== undefined) onOffline(answered.source);
+      const { data } = answered;
+      return { data, headers: {}, read: () => readAnswer(route.answer, data, client.address) };
+    }
+  }
+
+  return { ...client, ask, call: async (call) => (await ask(call)).read() };
 }

@@ -137,10 +137,9 @@ export class CliCommand extends Command {
 
   /** Does work that uses the API, and sets the exit code. */
   async call(operator: boolean, work: Work<[]>, offline?: AnswerOffline): Promise<void> {
-    const [{ createClient }, { findTarget }, { offlineClient }, { run, warn }] = await Promise.all([
+    const [{ createClient, offlineClient }, { findTarget }, { run, warn }] = await Promise.all([
       import('./client.ts'),
       import('./target.ts'),
-      import('./offline.ts'),
       import('./run.ts'),
     ]);
     const { terminal, exit } = this.cli;

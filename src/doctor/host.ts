@@ -2,8 +2,7 @@
  * The server's own name in DNS, by which receivers judge all its mail: name and addresses confirm each other (RFC 8601
  * §3, `iprev`), SPF and DKIM of the host name, and where bounces to it arrive.
  */
-import { checkDkim } from '../dns/check-dkim.ts';
-import { checkMx } from '../dns/check-mx.ts';
+import { checkDkim, checkMx } from '../dns/check.ts';
 import { recordsOf, silenceOf, type Answer, type Resolver } from '../dns/resolver.ts';
 import { isPublicAddress, reverseName, placeOf } from '../dns/networks.ts';
 import { reportConsent, type DomainRecord } from '../dns/records.ts';

@@ -8,7 +8,7 @@ import { connect, createServer } from 'node:net';
 import { networkInterfaces } from 'node:os';
 import { httpPlaces } from '../config/schema-server.ts';
 import type { ServerConfig } from '../config/schema.ts';
-import { checkDkim } from '../dns/check-dkim.ts';
+import { checkDkim } from '../dns/check.ts';
 import { isPublicAddress, reverseName } from '../dns/networks.ts';
 import { reportConsent } from '../dns/records.ts';
 import { recordsOf, silenceOf, type Answer, type Resolver } from '../dns/resolver.ts';

@@ -3,7 +3,7 @@
  * seen in DNS, and its record is needed until no mail that it signed is under way. Each step is one unit that names the
  * state which it leaves: of several daemons that look, one moves it and tells of it.
  */
-import { checkDkim } from '../dns/check-dkim.ts';
+import { checkDkim } from '../dns/check.ts';
 import type { RecordStatus } from '../dns/finding.ts';
 import { dkimRecord, type DomainRecord } from '../dns/records.ts';
 import type { Resolver } from '../dns/resolver.ts';

@@ -38,8 +38,7 @@ import { errorPage } from './pages/error.ts';
 import { layout } from './pages/layout.ts';
 import { openApi } from './openapi/document.ts';
 import { referencePage } from './pages/reference.ts';
-import { type ChallengeParts, createChallengeHandler } from './kit/challenge.ts';
-import { createKit, type KitFile } from './kit/kit.ts';
+import { createChallengeHandler, createKit, type ChallengeParts, type KitFile } from './kit/kit.ts';
 import type { Metrics } from './metrics.ts';
 
 export interface TableParts extends Services, ServeParts, LinkParts, OwnerPageParts, ChallengeParts {

@@ -2,10 +2,10 @@
  * One line per event, with a stable name: `log.info('delivery.delivered', { message, recipient, reply })`. Lines never
  * hold a body, a key or a secret; addresses are masked where the operator asks for it.
  */
+import { fstatSync } from 'node:fs';
 import { isatty } from 'node:tty';
 import pino from 'pino';
 import type { Clock } from './clock.ts';
-import { isJournal, priorityOf } from './journal.ts';
 import { LOG_EVENTS, type LogEvent } from './log-events.ts';
 
 export type Fields = Readonly<Record<string, unknown>>;
@@ -17,7 +17,7 @@ export interface Log {
   error(event: LogEvent, fields?: Fields): void;
 }
 
-export interface LogOptions {
+interface LogOptions {
   readonly level: 'debug' | 'info' | 'warn' | 'error' | 'silent';
   /** `auto`: pretty on a terminal, JSON lines elsewhere, which have a priority where the journal reads them. */
   readonly format: 'auto' | 'json' | 'pretty';
@@ -154,7 +154,7 @@ const SECRETS = [
 const MAYBE_SECRET = /svc|whsec|\/(?:confirm|unsubscribe|s)\//i;
 
 /** The text without what would open something to whoever reads the log. */
-export function withoutSecrets(text: string): string {
+function withoutSecrets(text: string): string {
   if (!MAYBE_SECRET.test(text)) return text;
   return SECRETS.reduce((safe, secret) => safe.replaceAll(secret, '$1…'), text);
 }
@@ -251,4 +251,24 @@ export function createLogLines(clock: Pick<Clock, 'now'>): LogLines {
     },
     since: () => closed[0]?.since ?? open?.since,
   };
+}
+
+// systemd's journal takes the priority of each line from `<3>` and the like in front of it (sd-daemon(3)).
+
+const PRIORITIES = { error: '<3>', warn: '<4>', info: '<6>', debug: '<7>' } as const;
+
+/** Whether what is written to `fd` goes to the journal, which systemd names by its device and inode (JOURNAL_STREAM, systemd.exec(5)). */
+export function isJournal(fd: number, stream: string | undefined): boolean {
+  if (stream === undefined) return false;
+  const { dev, ino } = fstatSync(fd);
+  return stream === `${dev}:${ino}`;
+}
+
+/** What goes in front of a line of this level. */
+export function priorityOf(level: string): string {
+  return isLevel(level) ? PRIORITIES[level] : PRIORITIES.info;
+}
+
+function isLevel(level: string): level is keyof typeof PRIORITIES {
+  return level in PRIORITIES;
 }

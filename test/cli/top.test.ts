@@ -2,7 +2,7 @@ import { writeFileSync } from 'node:fs';
 import { readFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { describe, expect, test } from 'vitest';
-import { topLines, type Status } from '../../src/cli/top-view.ts';
+import { topLines, type Status } from '../../src/cli/top.ts';
 import { enqueue } from '../../src/queue/enqueue.ts';
 import { pauseDestination, setHeld } from '../../src/store/destinations.ts';
 import { OPERATOR } from '../../src/store/tenants.ts';

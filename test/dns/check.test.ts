@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'vitest';
 import { checkDomain, type CheckWorld } from '../../src/dns/check.ts';
-import { type RecordStatus } from '../../src/dns/finding.ts';
+import type { RecordStatus } from '../../src/dns/finding.ts';
 import { domainRecords, type DomainRecord } from '../../src/dns/records.ts';
 import type { Resolver } from '../../src/dns/resolver.ts';
 import { startTestDns } from '../harness/dns.ts';

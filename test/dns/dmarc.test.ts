@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'vitest';
 import { checkDomain } from '../../src/dns/check.ts';
-import { type RecordStatus } from '../../src/dns/finding.ts';
+import type { RecordStatus } from '../../src/dns/finding.ts';
 import { domainRecords } from '../../src/dns/records.ts';
 import { startTestDns } from '../harness/dns.ts';
 import type { ZoneRecord } from '../../src/dev/dns-server.ts';

@@ -1,8 +1,7 @@
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 import { wordsOf } from '../../src/http/answer.ts';
-import { parseJsonObject } from '../../src/http/json-entries.ts';
-import { parseUrlencoded } from '../../src/http/entries.ts';
+import { parseJsonObject, parseUrlencoded } from '../../src/http/entries.ts';
 import { leastCpuSeconds } from '../harness/cpu.ts';
 
 const LIMITS = { fields: 200, field: 64 * 1024 };

@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import { filenameOf } from '../../src/http/filename.ts';
+import { filenameOf } from '../../src/http/multipart.ts';
 
 const utf8 = (text: string) => Buffer.from(text).toString('latin1');
 const WINDOWS = new TextDecoder('windows-1252', { fatal: true });

@@ -48,8 +48,16 @@ import {
   type Refusal,
 } from '../answer.ts';
 import { answerOnce, principalOf, refuseMissingKey, refuseOver, type RequestContext, type Stored } from '../context.ts';
-import { collect, discardRest, isJson, malformed, parametersOf, refuseBody, textOf } from '../entries.ts';
-import { parseJsonValue } from '../json-entries.ts';
+import {
+  collect,
+  discardRest,
+  isJson,
+  malformed,
+  parametersOf,
+  parseJsonValue,
+  refuseBody,
+  textOf,
+} from '../entries.ts';
 import { sessionPrincipal, VIEW_PARAMETERS } from '../session-cookie.ts';
 
 /** What the handlers use. */

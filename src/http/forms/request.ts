@@ -37,12 +37,12 @@ import {
   expectBody,
   isJson,
   parametersOf,
-  type Parsed,
+  parseJsonObject,
   parseUrlencoded,
   refuseBody,
   textOf,
+  type Parsed,
 } from '../entries.ts';
-import { parseJsonObject } from '../json-entries.ts';
 import { type MultipartLimits, type MultipartOptions, readMultipart } from '../multipart.ts';
 
 export interface FormRequest {

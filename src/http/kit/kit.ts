@@ -6,8 +6,11 @@
 import { createHash } from 'node:crypto';
 import { readFileSync } from 'node:fs';
 import { gzipSync } from 'node:zlib';
-import type { Answer } from '../answer.ts';
-import { header, type RequestContext } from '../context.ts';
+import type { Challenges } from '../../forms/challenges.ts';
+import { findSendForm } from '../../forms/find.ts';
+import { json, refuse, shapeB, statusOf, type Answer, type Refusal } from '../answer.ts';
+import { header, refuseOver, translationFor, type RequestContext } from '../context.ts';
+import { findFormRequest, outageOf, parseFormPath, type FormRequest, type FormRequestParts } from '../forms/request.ts';
 
 const SOURCE = new URL('postern.mjs', import.meta.url);
 const TYPES = new URL('postern.d.mts', import.meta.url);
@@ -79,4 +82,45 @@ function answer({ type, text, gzipped, etag }: Asset, { request, query }: Reques
 
 async function* once(bytes: Uint8Array): AsyncGenerator<Uint8Array> {
   yield bytes;
+}
+
+// `GET /challenge?form=…`: what a page needs to send a form, as JSON that a script of any origin may read. `form` is the
+// path of the form's address, or its id. With proof of work it is also what the ALTCHA widget (version 1) takes from its
+// `challengeurl`.
+
+export interface ChallengeParts extends Pick<FormRequestParts, 'store' | 'log'> {
+  readonly challenges: Pick<Challenges, 'issue'>;
+}
+
+/** Readable for all: no cookie is ever read here. */
+const READABLE = { 'Access-Control-Allow-Origin': '*' };
+
+/** The handler of `/challenge`. */
+export function createChallengeHandler(parts: ChallengeParts): (context: RequestContext) => Promise<Answer> {
+  return async (context) => {
+    const query = new URLSearchParams(context.query);
+    const asked = query.get('form') ?? '';
+    const path = parseFormPath(asked.startsWith('/') ? asked : `/f/${asked}`);
+    const formRequest = path === undefined ? undefined : await findFormRequest(context, path, parts);
+    const outage = formRequest && (outageOf(formRequest) ?? refuseOver(context.limit, context));
+    if (outage !== undefined) return refusal(outage, context);
+    const form = formRequest && formOf(formRequest, query.get('name'));
+    if (form === undefined) return refusal(refuse('FORM_NOT_FOUND'), context);
+    const { token, minimum_age, proof } = await parts.challenges.issue(form);
+    const unreachable = translationFor(context, form).say('kit.unreachable');
+    return json({ token, minimum_age, unreachable, ...proof }, 200, READABLE);
+  };
+}
+
+/** `/v1/{domain}/send` names the form in its field `form`, which the page sends along. */
+function formOf({ form, path, domain }: FormRequest, name: string | null) {
+  const isSend = path.kind === 'domain' && path.key === undefined;
+  return isSend && domain !== undefined ? findSendForm(domain, name ?? undefined) : form;
+}
+
+function refusal(refused: Refusal, context: RequestContext): Answer {
+  return json(shapeB(refused, context.id, translationFor(context)), statusOf(refused), {
+    ...refused.headers,
+    ...READABLE,
+  });
 }
