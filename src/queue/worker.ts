@@ -175,6 +175,7 @@ export class Worker {
       this.#awake = false;
       const rest = await this.#look().catch((error: unknown) => {
         this.#failed(error);
+        this.#maintenance.suspectOrphans();
         return AFTER_FAULT;
       });
       this.#triedAt = clock.monotonic();
@@ -401,6 +402,7 @@ class Maintenance {
   /** On the monotonic clock. */
   #sweepAt = -Infinity;
   #walkAt = -Infinity;
+  #mayHaveOrphans = false;
   #walk: { state: 'queued' | 'deferred'; after: string } = { state: 'queued', after: '' };
 
   constructor(options: MaintenanceOptions) {
@@ -427,6 +429,11 @@ class Maintenance {
     return Math.max(clock.monotonic() - this.#renewed.monotonic, clock.now() - this.#renewed.wall);
   }
 
+  /** A write has failed, and may have been made all the same: claims that nobody here knows of are given back soon. */
+  suspectOrphans(): void {
+    this.#mayHaveOrphans = true;
+  }
+
   /** Does what is due. Rejects where the store cannot. */
   async run(): Promise<void> {
     const { store, clock, owner } = this.#options;
@@ -439,8 +446,11 @@ class Maintenance {
       this.#renewed = { wall, monotonic };
     }
     if (monotonic >= this.#walkAt) await this.#expire(monotonic);
+    if (isSweep || this.#mayHaveOrphans) {
+      await this.#returnOrphans();
+      this.#mayHaveOrphans = false;
+    }
     if (!isSweep) return;
-    await this.#returnOrphans();
     if (store.dialect === 'postgres') {
       await this.#takeBack(clock.now());
       await store.write([repairDue({ now: clock.now() })]);

@@ -30,8 +30,18 @@ export interface WriterParts {
   /**
    * Whether a transaction was committed whose COMMIT has failed with this error. Rejects where that cannot be found out.
    */
-  readonly wasCommitted: (transaction: string, cause: unknown) => Promise<boolean>;
+  readonly wasCommitted: (transaction: TransactionId, cause: unknown) => Promise<boolean>;
 }
+
+/** Names a transaction also after a failover: another timeline has other transactions under the same numbers. */
+export interface TransactionId {
+  readonly xid: string;
+  readonly timeline: string;
+}
+
+/** The timeline of a server that takes writes. */
+export const TIMELINE = 'substr(pg_walfile_name(pg_current_wal_insert_lsn()), 1, 8)';
+const BEGIN = `BEGIN; SELECT pg_current_xact_id()::text AS xid, ${TIMELINE} AS timeline`;
 
 /** Statements with their values as queries, which each connection prepares once unless they have no names. */
 export class Queries {
@@ -155,15 +165,15 @@ export function createWriter({ pool, queries, wasCommitted }: WriterParts): Stor
   async function transact(units: readonly Waiting[]): Promise<Result[][]> {
     const calls = callsOf(units);
     const client = await pool.connect();
-    let transaction: string;
+    let transaction: TransactionId;
     let results: Map<Statement, Result>;
     try {
       // Sent in one go: none of them waits for the answer to the one before.
-      const began = client.query('BEGIN; SELECT pg_current_xact_id()::text AS id');
+      const began = client.query(BEGIN);
       const answers = await Promise.allSettled([began, ...calls.map(({ query }) => client.query(query))]);
       // After the first that fails, all others do.
       const [first, ...others] = answers;
-      transaction = numberOf(valueOf(first));
+      transaction = idOf(valueOf(first));
       results = resultsOf(calls, others);
     } catch (error) {
       await giveUp(client, error);
@@ -257,12 +267,12 @@ function ordered(units: readonly Waiting[], results: ReadonlyMap<Statement, Resu
   return units.map(({ steps }) => steps.flat().map((statement) => results.get(statement) ?? { rows: [], changes: 0 }));
 }
 
-/** The number in the second of the two results. */
-function numberOf(results: unknown): string {
-  const [, { rows }] = results as [unknown, pg.QueryResult<{ id: string }>];
+/** What the second of the two results says. */
+function idOf(results: unknown): TransactionId {
+  const [, { rows }] = results as [unknown, pg.QueryResult<TransactionId>];
   const [row] = rows;
   if (row === undefined) throw new Error('the server has given the transaction no number');
-  return row.id;
+  return row;
 }
 
 /** Ends a transaction that was not committed; where the server did not answer, with its connection. */

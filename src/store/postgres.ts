@@ -9,7 +9,7 @@ import type pg from 'pg';
 import { systemClock } from '../lib/clock.ts';
 import { codeOf, messageOf } from '../lib/errors.ts';
 import { connectClient, createStorePool, type PostgresOptions } from './postgres-connection.ts';
-import { asStoreError, createWriter, Queries } from './postgres-writer.ts';
+import { asStoreError, createWriter, Queries, TIMELINE, type TransactionId } from './postgres-writer.ts';
 import { createCompiler, type Statement } from './statement.ts';
 import { UnknownOutcomeError, type Store, type Listener, type Notices, type Topic } from './store.ts';
 import type { Tables } from './tables.ts';
@@ -27,7 +27,7 @@ export function openPostgresStore(options: PostgresOptions): Store {
   const read = new Kysely<Tables>({ dialect: new PostgresDialect({ pool }) });
   const queries = new Queries(createCompiler(read, 'postgres'), { named: prepare });
 
-  function isCommitted(transaction: string, cause: unknown): Promise<boolean> {
+  function isCommitted(transaction: TransactionId, cause: unknown): Promise<boolean> {
     return wasCommitted(url, transaction, cause);
   }
 
@@ -68,9 +68,10 @@ function isStalePlan(error: unknown): boolean {
 
 /**
  * Whether a transaction was committed whose COMMIT has failed with this error. One that still waits on a connection which
- * nobody has any more is ended. Throws UnknownOutcomeError where the server cannot be asked in time.
+ * nobody has any more is ended. Throws UnknownOutcomeError where the server cannot be asked in time, or another has taken its
+ * place.
  */
-async function wasCommitted(url: string, transaction: string, cause: unknown): Promise<boolean> {
+async function wasCommitted(url: string, transaction: TransactionId, cause: unknown): Promise<boolean> {
   const until = systemClock.monotonic() + FIND_OUT_MS;
   let why = messageOf(cause);
   while (systemClock.monotonic() < until) {
@@ -78,6 +79,10 @@ async function wasCommitted(url: string, transaction: string, cause: unknown): P
       const status = await statusOf(url, transaction);
       if (status === 'committed') return true;
       if (status === 'aborted') return false;
+      if (status === 'on another timeline') {
+        why = 'another server takes writes since';
+        break;
+      }
     } catch (error) {
       why = messageOf(error);
     }
@@ -86,19 +91,24 @@ async function wasCommitted(url: string, transaction: string, cause: unknown): P
   throw new UnknownOutcomeError(`whether the transaction was committed could not be found out: ${why}`, { cause });
 }
 
-async function statusOf(url: string, transaction: string): Promise<string | null | undefined> {
+async function statusOf(url: string, { xid, timeline }: TransactionId): Promise<string | null | undefined> {
   const client = await connectClient(url);
   try {
-    const { rows } = await client.query<{ status: string | null }>('SELECT pg_xact_status($1::text::xid8) AS status', [
-      transaction,
-    ]);
+    const asked = await client.query<{ timeline: string }>(`SELECT ${TIMELINE} AS timeline`);
+    // A standby that was promoted gives out again the numbers of transactions that it had not received.
+    if (asked.rows[0]?.timeline !== timeline) return 'on another timeline';
+    const { rows } = await client.query<{ status: string | null }>('SELECT pg_xact_status($1::text::xid8) AS status', [xid]);
     const status = rows[0]?.status;
     if (status === 'in progress') {
+      // What waits for a standby has been written here: ended, it would pass for committed.
       await client.query(
-        'SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE backend_xid = ($1::text::xid8)::xid',
-        [transaction],
+        `SELECT pg_terminate_backend(pid) FROM pg_stat_activity
+          WHERE backend_xid = ($1::text::xid8)::xid AND wait_event IS DISTINCT FROM 'SyncRep'`,
+        [xid],
       );
     }
+    // Nor does a crash leave a trace of what waited: what comes after it is with the standby once this is.
+    if (status === 'committed') await client.query("SELECT pg_logical_emit_message(true, 'postern', '')");
     return status;
   } finally {
     await client.end().catch(() => undefined);

@@ -4,6 +4,8 @@ import { onTestFinished } from 'vitest';
 
 export interface TcpProxy {
   readonly port: number;
+  /** New connections go to this port from now on. */
+  leadTo(target: number): void;
   /** From now on nothing passes on the connections that there are; new ones work. */
   blackHole(): void;
   /** From now on nothing passes anywhere, and new connections are accepted and left alone. */
@@ -27,7 +29,8 @@ interface Pair {
   isCut: boolean;
 }
 
-export async function startTcpProxy(target: number): Promise<TcpProxy> {
+export async function startTcpProxy(firstTarget: number): Promise<TcpProxy> {
+  let target = firstTarget;
   const pairs = new Set<Pair>();
   let isFrozen = false;
   let isRefusing = false;
@@ -82,6 +85,9 @@ export async function startTcpProxy(target: number): Promise<TcpProxy> {
   const { port } = listener.address() as AddressInfo;
   return {
     port,
+    leadTo(next) {
+      target = next;
+    },
     blackHole: silence,
     freeze() {
       isFrozen = true;

@@ -99,6 +99,50 @@ describe('a COMMIT that is not answered', () => {
   });
 });
 
+describe('a standby', () => {
+  /** A primary, reached through a line of its own, and a standby that follows it through another. */
+  async function startPair() {
+    const primary = await startPostgres();
+    onTestFinished(() => primary.close());
+    const replication = await startTcpProxy(portOf(primary));
+    const standby = await startPostgres([], { follows: `host=127.0.0.1 port=${replication.port} user=postgres` });
+    onTestFinished(() => standby.close());
+    const address = await startTcpProxy(portOf(primary));
+    const url = new URL(primary.url);
+    url.port = `${address.port}`;
+    return { primary, standby, replication, address, store: await openStore(url.href) };
+  }
+
+  test('that is cut off and must have each commit: none is acknowledged meanwhile', async () => {
+    const { primary, replication, store } = await startPair();
+    await execute(primary.url, "ALTER SYSTEM SET synchronous_standby_names = '*'", RELOAD);
+    await until('it must have each commit', async () => {
+      const { rows } = await sql<{ sync_state: string }>`SELECT sync_state FROM pg_stat_replication`.execute(
+        store.read,
+      );
+      return rows[0]?.sync_state === 'sync';
+    });
+    await write(store, 'replicated');
+    replication.freeze();
+    await expect(write(store, 'not replicated')).rejects.toBeInstanceOf(UnknownOutcomeError);
+  });
+
+  test('that is promoted knows other transactions under the same numbers: they are not taken for ours', async () => {
+    const { standby, replication, address, store } = await startPair();
+    await write(store, 'a connection');
+    replication.freeze();
+    const others = Array.from({ length: 50 }, (_, i) => `INSERT INTO secrets VALUES ('other ${i}', 'x', 1)`);
+    await execute(standby.url, 'SELECT pg_promote()', ...others);
+    // From now on it is what new connections find.
+    await write(store, 'a connection to the old primary');
+    address.leadTo(portOf(standby));
+    address.cutAt(COMMIT);
+    await expect(write(store, 'on the old primary alone')).rejects.toBeInstanceOf(UnknownOutcomeError);
+    address.cutAt(undefined);
+    expect(await names(store)).not.toContain('on the old primary alone');
+  });
+});
+
 describe('a COMMIT of many units that is not answered', () => {
   const insertSecret = insertInto('secrets');
 
@@ -324,6 +368,10 @@ describe('a newer version that migrates beside this one', () => {
     expect(String(error)).toContain('canceling statement due to lock timeout');
   });
 });
+
+function portOf({ url }: Postgres): number {
+  return Number(new URL(url).port);
+}
 
 /** Runs statements on a connection of its own. */
 async function execute(url: string, ...statements: readonly string[]): Promise<void> {
