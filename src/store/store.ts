@@ -170,9 +170,14 @@ export class UnknownOutcomeError extends StoreError {
 export const OUTCOME_UNKNOWN = 'OUTCOME_UNKNOWN';
 
 /** Writes the unit of what has this id: where its outcome is not known, the error names the id. */
-export async function writeNamed(store: Pick<Store, 'write'>, id: string | undefined, unit: Unit): Promise<void> {
+export function writeNamed(store: Pick<Store, 'write'>, id: string | undefined, unit: Unit): Promise<void> {
+  return named(id, store.write(unit));
+}
+
+/** Apart, so that nothing holds on to the unit meanwhile. */
+async function named(id: string | undefined, written: Promise<unknown>): Promise<void> {
   try {
-    await store.write(unit);
+    await written;
   } catch (error) {
     if (!(error instanceof UnknownOutcomeError)) throw error;
     throw new UnknownOutcomeError(error.message, { cause: error, id });
