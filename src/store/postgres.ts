@@ -97,7 +97,9 @@ async function statusOf(url: string, { xid, timeline }: TransactionId): Promise<
     const asked = await client.query<{ timeline: string }>(`SELECT ${TIMELINE} AS timeline`);
     // A standby that was promoted gives out again the numbers of transactions that it had not received.
     if (asked.rows[0]?.timeline !== timeline) return 'on another timeline';
-    const { rows } = await client.query<{ status: string | null }>('SELECT pg_xact_status($1::text::xid8) AS status', [xid]);
+    const { rows } = await client.query<{ status: string | null }>('SELECT pg_xact_status($1::text::xid8) AS status', [
+      xid,
+    ]);
     const status = rows[0]?.status;
     if (status === 'in progress') {
       // What waits for a standby has been written here: ended, it would pass for committed.
