@@ -31,7 +31,7 @@ const LEAD_EVERY_MS = 1000;
 
 /**
  * Runs each job at once, and again ten seconds after it ended; of a cluster's jobs, the daemon that leads. Answers what ends
- * them; what is running goes on to its end.
+ * them; what is running goes on until it needs the database, which closes next.
  */
 export function startJobs({
   clock,
@@ -52,7 +52,10 @@ export function startJobs({
         await clock.sleep(LEAD_EVERY_MS, stop.signal);
         continue;
       }
-      await job().catch((error: unknown) => log.error('job.failed', { job: name, ...errorFields(error) }));
+      await job().catch((error: unknown) => {
+        // After the end the database is closed, too.
+        if (!stop.signal.aborted) log.error('job.failed', { job: name, ...errorFields(error) });
+      });
       await clock.sleep(EVERY_MS, stop.signal);
     }
   }

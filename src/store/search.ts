@@ -16,6 +16,8 @@ const MAX_WORD_LENGTH = 64;
 const MAX_WORDS_SOUGHT = 20;
 /** The beginning of a word is sought from so many characters on. */
 const MIN_PREFIX_LENGTH = 2;
+/** Where the newest hold more than the longest page, those before them are left for the next one. */
+const MIN_FOUND = 101;
 /** More forms than these are not told to the index. */
 const MAX_FORMS_SOUGHT = 50;
 const LETTER = '[\\p{L}\\p{N}]';
@@ -125,28 +127,28 @@ export async function searchSubmissions(store: Store, search: Search): Promise<F
   const { limit } = search;
   const [indexed, waiting] = await Promise.all([findIndexed(store, search), findWaiting(store, search)]);
   // Behind the place where one of the two ended, the other is not asked yet.
-  const ends = [indexed.length === limit ? indexed.at(-1) : undefined, waiting.end].filter((id) => id !== undefined);
+  const ends = [indexed.end, waiting.end].filter((id) => id !== undefined);
   const end = ends.sort().at(-1);
-  const ids = [...new Set([...indexed, ...waiting.ids])].sort().reverse();
+  const ids = [...new Set([...indexed.ids, ...waiting.ids])].sort().reverse();
   return { ids: end === undefined ? ids : ids.filter((id) => id >= end), end };
 }
 
-async function findIndexed(store: Store, { tenant, forms, sought, range, limit }: Search): Promise<string[]> {
+async function findIndexed(store: Store, { tenant, forms, sought, range, limit }: Search): Promise<Found> {
   const { whole, prefix } = sought;
   const places = forms !== undefined && forms.length <= MAX_FORMS_SOUGHT ? forms : undefined;
   const ofForms = places?.map((form) => formWord(tenant, form));
-  if (ofForms?.length === 0) return [];
+  if (ofForms?.length === 0) return { ids: [], end: undefined };
   if (store.dialect === 'sqlite') {
     const terms = [tenantWord(tenant), ...whole].map((word) => `"${word}"`);
     if (ofForms !== undefined) terms.push(`(${ofForms.map((word) => `"${word}"`).join(' OR ')})`);
-    if (prefix === undefined) return matchOnSqlite(store, terms, { range, limit });
-    if (whole.length > 0) {
-      // SQLite puts together all entries of all words with this beginning first: the few with the other words are read sooner.
-      const few = await matchOnSqlite(store, terms, { range, limit });
-      if (few.length < limit)
-        return (await textsOf(store, few)).flatMap(({ id, fields }) => (matches(sought, fields) ? id : []));
-    }
-    return matchOnSqlite(store, [...terms, `"${prefix}"*`], { range, limit });
+    const newest = await matchOnSqlite(store, terms, { range, limit });
+    if (prefix === undefined) return foundUpTo(limit, newest);
+    // For the beginning of a word SQLite puts together all entries of all such words first: the newest with the other words
+    // are all there are, or hold many of it, as a rule.
+    const { end } = foundUpTo(limit, newest);
+    const ids = (await textsOf(store, newest)).flatMap(({ id, fields }) => (matches(sought, fields) ? id : []));
+    if (end === undefined || ids.length >= MIN_FOUND) return { ids, end };
+    return foundUpTo(limit, await matchOnSqlite(store, [...terms, `"${prefix}"*`], { range, limit }));
   }
   const terms = [tenantWord(tenant), ...whole].map((word) => `'${word}'`);
   if (prefix !== undefined) terms.push(`'${prefix}':*`);
@@ -154,7 +156,15 @@ async function findIndexed(store: Store, { tenant, forms, sought, range, limit }
   const { rows } = await sql<{ id: string }>`select submission as id from submission_documents
     where words @@ ${terms.join(' & ')}::tsquery and submission >= ${range.first} and submission < ${range.last}
     order by submission desc limit ${limit}`.execute(store.read);
-  return rows.map(({ id }) => id);
+  return foundUpTo(
+    limit,
+    rows.map(({ id }) => id),
+  );
+}
+
+/** All there are, or the first of them. */
+function foundUpTo(limit: number, ids: readonly string[]): Found {
+  return { ids, end: ids.length === limit ? ids.at(-1) : undefined };
 }
 
 async function matchOnSqlite(
