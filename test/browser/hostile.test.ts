@@ -2,7 +2,7 @@ import { readFile } from 'node:fs/promises';
 import { simpleParser } from 'mailparser';
 import { createTransport } from 'nodemailer';
 import { expect, test } from 'vitest';
-import { digestMail, entryOf } from '../../src/forms/digest-mail.ts';
+import { digestMail, entryOf } from '../../src/forms/digest.ts';
 import { translationOf } from '../../src/languages/languages.ts';
 import { startDevWorld, startSite, useBrowser } from '../harness/browser.ts';
 import { startTestWorld } from '../harness/daemon.ts';

@@ -2,7 +2,7 @@
 import { simpleParser } from 'mailparser';
 import type { Page } from 'playwright-core';
 import { expect, test } from 'vitest';
-import { entryOf, digestMail } from '../../src/forms/digest-mail.ts';
+import { entryOf, digestMail } from '../../src/forms/digest.ts';
 import { translationOf } from '../../src/languages/languages.ts';
 import { startSite, type Site, useBrowser, type Visitor } from '../harness/browser.ts';
 import { startTestWorld, type TestWorld } from '../harness/daemon.ts';

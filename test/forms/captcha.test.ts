@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'vitest';
 import type { HttpReply, HttpRequest } from '../../src/dns/guarded-fetch.ts';
-import { type Provider, verifyCaptcha } from '../../src/forms/captcha.ts';
+import { type Provider, verifyCaptcha } from '../../src/forms/challenges.ts';
 
 function answered(body: unknown, status = 200): HttpReply {
   const text = typeof body === 'string' ? body : JSON.stringify(body);

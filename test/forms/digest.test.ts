@@ -1,7 +1,6 @@
 import { expect, test } from 'vitest';
 import { formSchema } from '../../src/config/schema.ts';
-import { lastDue } from '../../src/forms/digest.ts';
-import { digestMail, entryOf } from '../../src/forms/digest-mail.ts';
+import { digestMail, entryOf, lastDue } from '../../src/forms/digest.ts';
 import { ownerFields } from '../../src/forms/form-mail.ts';
 import { translationOf } from '../../src/languages/languages.ts';
 import { isoTime } from '../../src/lib/clock.ts';
