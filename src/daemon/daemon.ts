@@ -31,7 +31,7 @@ import { createConfigSource, type Reload } from '../config/source.ts';
 import { postgresOptions, projectStore, readServer } from './configuration.ts';
 import { openDelivery } from './delivery-remote.ts';
 import { loopbackSmtp, openMtaSts, openWebhookHttp } from './outgoing.ts';
-import { openDirectory, openSmtp } from './smtp.ts';
+import { openSmtp } from './smtp.ts';
 import { createHttpClient, createPolicyFetch, type HttpClient } from '../dns/guarded-fetch.ts';
 import { refusesMail } from '../dns/mx.ts';
 import { createDnssec } from '../dns/dnssec.ts';
@@ -87,6 +87,7 @@ import { keepAcmeCertificates, type AcmeCertificateParts, type AcmeCertificates 
 import { tlsModeOf } from '../config/schema-server.ts';
 import { obtainSecret } from '../store/secrets.ts';
 import { createTlsReports } from '../smtp-client/tls-reports.ts';
+import { openDirectory } from '../smtp/recipients.ts';
 import { openSrsKeys } from '../smtp/srs-keys.ts';
 import { createSenderOf } from '../transactional/sender.ts';
 

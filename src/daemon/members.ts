@@ -28,8 +28,8 @@ export interface Members {
   count(role: string): number;
   /** What divides a limit on all members with the role among them: this one's part, at least 1. Undefined where there is one member. */
   share(role: string): ((limit: number) => number) | undefined;
-  /** Whether no other member takes this one for dead within the next seconds. */
-  isSafe(): boolean;
+  /** Whether no other member takes this one for dead within the next seconds; undefined where there is none. */
+  readonly isSafe: (() => boolean) | undefined;
   close(): Promise<void>;
 }
 
@@ -45,7 +45,7 @@ const MAX_GAP_MS = 6000;
 export function joinMembers(options: MembersOptions): Members {
   const { store, clock, log, id, machine, roles, onDead } = options;
   if (store.dialect === 'sqlite') {
-    return { count: () => 1, share: () => undefined, isSafe: () => true, close: () => Promise.resolve() };
+    return { count: () => 1, share: () => undefined, isSafe: undefined, close: () => Promise.resolve() };
   }
   const stop = new AbortController();
   const watch = new MemberWatch();

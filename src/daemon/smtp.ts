@@ -1,30 +1,27 @@
 /** Mail that comes in, composed: port 25 and the submission ports, where this daemon's roles say so. */
-import { createSecretKey, randomBytes } from 'node:crypto';
+import { randomBytes } from 'node:crypto';
 import type { Consent } from '../accounts/consent.ts';
 import type { RevisionOf } from '../accounts/projects.ts';
 import type { Limits } from '../accounts/rate-limits.ts';
 import type { ServerConfig } from '../config/schema.ts';
-import type { Snapshot } from '../config/snapshot.ts';
 import type { Resolver } from '../dns/resolver.ts';
 import type { Domains } from '../domains/domains.ts';
 import { conversationOf } from '../forms/form-mail.ts';
 import type { CertificateKeeper } from '../lib/certificate.ts';
 import { parseListenAddress, type Bind, type ListenAddress } from '../lib/sockets.ts';
-import { openReplyAddress, openReturnPath, openSrs } from '../mail/own-addresses.ts';
 import type { LoopbackAddress } from '../smtp-client/route.ts';
 import { createReportIntake, createReportReading } from '../smtp/aggregate-reports.ts';
 import { createBounceReading, createBounces } from '../smtp/bounces.ts';
 import { createAuthenticator, createSmtpPolicy } from '../smtp/accept.ts';
 import { SmtpListener, type ListenerOptions } from '../smtp/listener.ts';
 import type { SmtpPolicy } from '../smtp/session.ts';
-import type { Directory } from '../smtp/recipients.ts';
+import { openDirectory, type Directory } from '../smtp/recipients.ts';
 import type { SmtpCounters } from '../smtp/receive.ts';
 import { createReplyRelay } from '../smtp/reply-relay.ts';
 import { createAggregateReader, createBounceReader } from '../smtp/report-reader.ts';
 import { sweepInbound } from '../smtp/retention.ts';
-import { openSrsKeys, type SrsKeys } from '../smtp/srs-keys.ts';
+import { openSrsKeys } from '../smtp/srs-keys.ts';
 import { createSubmission, type SubmissionParts } from '../smtp/submission.ts';
-import { obtainSecret } from '../store/secrets.ts';
 import { createSubmissions } from '../transactional/submitted.ts';
 
 export interface SmtpParts extends Omit<SubmissionParts, 'submissions'> {
@@ -120,29 +117,6 @@ export async function openSmtp(parts: SmtpParts): Promise<Smtp> {
     await close(0);
     throw error;
   }
-}
-
-/** What decides over recipients, as it is at each call. */
-export async function openDirectory(
-  {
-    snapshot,
-    store,
-    clock,
-    domains,
-  }: Pick<SmtpParts, 'store' | 'clock' | 'domains'> & { readonly snapshot: () => Snapshot },
-  srs: SrsKeys,
-): Promise<() => Directory> {
-  const secret = createSecretKey(await obtainSecret(store, 'return-path', clock.now()));
-  return () => {
-    const { hostname } = snapshot().server.server;
-    return {
-      snapshot: snapshot(),
-      status: (domain) => domains.status(domain),
-      openReturnPath: (address) => openReturnPath(address, secret),
-      openSrs: (address) => openSrs(address, { secrets: srs.secrets(), hostname, now: clock.now() }),
-      openReply: (address) => openReplyAddress(address, secret),
-    };
-  };
 }
 
 function createPolicy(parts: SmtpParts, directory: () => Directory): SmtpPolicy {

@@ -3,16 +3,21 @@
  * never taken, so that nothing has to be bounced later. Nothing here forwards for a stranger: an address is either in the
  * forwarding map of a domain that DNS has said is its owner's, one that we made ourselves, or refused.
  */
+import { createSecretKey } from 'node:crypto';
 import { isServed } from '../accounts/tenants.ts';
 import { responsible, type Snapshot } from '../config/snapshot.ts';
 import { followForwarding, MAX_DELIVERIES, routeOf } from '../config/forwarding.ts';
 import { parseAddress, type Address } from '../lib/addresses.ts';
 import { REPORTS, reportAddress } from '../dns/records.ts';
-import type { ReplyTicket } from '../mail/own-addresses.ts';
+import type { Domains } from '../domains/domains.ts';
+import type { Clock } from '../lib/clock.ts';
+import { openReplyAddress, openReturnPath, openSrs, type ReplyTicket } from '../mail/own-addresses.ts';
 import { OPERATOR } from '../store/tenants.ts';
 import { isDomainServed } from '../store/domains.ts';
+import { obtainSecret } from '../store/secrets.ts';
 import type { Store } from '../store/store.ts';
 import type { DomainStatus } from '../store/tables.ts';
+import type { SrsKeys } from './srs-keys.ts';
 
 /** What the decision is made from. */
 export interface Directory {
@@ -25,6 +30,31 @@ export interface Directory {
   openSrs(address: string): string | undefined;
   /** What the reply address stands for; undefined where we did not make it. */
   openReply(address: Address): ReplyTicket | undefined;
+}
+
+interface DirectoryParts {
+  readonly store: Store;
+  readonly clock: Clock;
+  readonly snapshot: () => Snapshot;
+  readonly domains: Pick<Domains, 'status'>;
+}
+
+/** Opens the directory, which is as of each call. Rejects where the store cannot be used. */
+export async function openDirectory(
+  { store, clock, snapshot, domains }: DirectoryParts,
+  srs: Pick<SrsKeys, 'secrets'>,
+): Promise<() => Directory> {
+  const secret = createSecretKey(await obtainSecret(store, 'return-path', clock.now()));
+  return () => {
+    const { hostname } = snapshot().server.server;
+    return {
+      snapshot: snapshot(),
+      status: (domain) => domains.status(domain),
+      openReturnPath: (address) => openReturnPath(address, secret),
+      openSrs: (address) => openSrs(address, { secrets: srs.secrets(), hostname, now: clock.now() }),
+      openReply: (address) => openReplyAddress(address, secret),
+    };
+  };
 }
 
 interface Ours {
