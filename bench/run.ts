@@ -13,7 +13,7 @@ const { values, positionals } = parseArgs({
   options: { rounds: { type: 'string', default: '5' } },
 });
 const rounds = Number(values.rounds);
-const rows = await findRows(positionals.map(Number));
+const rows = await findRows(positionals);
 
 // What a row has started ends with this process, also when it is cut short.
 for (const signal of ['SIGINT', 'SIGTERM'] as const) process.once(signal, () => process.exit(130));
@@ -34,7 +34,7 @@ for (const row of rows) {
 }
 console.log(table(lines));
 
-async function findRows(wanted: readonly number[]): Promise<Row[]> {
+async function findRows(wanted: readonly string[]): Promise<Row[]> {
   const found: Row[] = [];
   for await (const file of glob('rows/*.ts', { cwd: import.meta.dirname })) {
     const module = (await import(`./${file}`)) as { row: Row };
@@ -45,5 +45,5 @@ async function findRows(wanted: readonly number[]): Promise<Row[]> {
     throw new Error(`no row ${unknown.join(', ')}; there are ${found.map((row) => row.number).join(' ')}`);
   return found
     .filter((row) => wanted.length === 0 || wanted.includes(row.number))
-    .toSorted((a, b) => a.number - b.number);
+    .toSorted((a, b) => parseInt(a.number, 10) - parseInt(b.number, 10) || a.number.localeCompare(b.number));
 }

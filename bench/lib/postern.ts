@@ -42,12 +42,14 @@ export interface Daemon {
 export interface DaemonOptions {
   /** All mail of the form goes to this port of 127.0.0.1; without it nothing is delivered. */
   readonly deliverTo?: number;
-  /** Other mail goes where these records lead, to this port. */
-  readonly mailHosts?: { readonly port: number; readonly records: readonly ZoneRecord[] };
+  /** Other mail goes to hosts of DNS, at this port. */
+  readonly mailPort?: number;
   /** Who gets the mail of the form; `office@owner.test` by default. */
   readonly formTo?: string;
   /** Puts into the database at this path, before the daemon that is measured starts, what waits there. */
   readonly fill?: (path: string) => void;
+  /** More of the DNS that it asks. */
+  readonly records?: readonly ZoneRecord[];
   /** Whether it takes mail. */
   readonly takesMail?: boolean;
   /** Whether it seals what it forwards (ARC); default: true. */
@@ -58,12 +60,19 @@ export interface DaemonOptions {
 
 /** A daemon with one verified domain and one form, ready for posts. */
 export async function startPostern(options: DaemonOptions = {}): Promise<Daemon> {
-  const { deliverTo, mailHosts, formTo = 'office@owner.test', fill, takesMail = false, seals = true } = options;
+  const {
+    deliverTo,
+    mailPort,
+    records = [],
+    formTo = 'office@owner.test',
+    fill,
+    takesMail = false,
+    seals = true,
+  } = options;
   const folder = await mkdtemp(join(tmpdir(), 'postern-bench-'));
   const database = options.database ?? `sqlite:${join(folder, 'postern.db')}`;
   const dns = await startDnsServer([]);
   const ports = { port: await freePort(), smtpPort: await freePort() };
-  const mailPort = mailHosts?.port;
   const place = { folder, ...ports, dns: dns.address, deliverTo, mailPort, takesMail, seals, database };
   await writeProject(folder, formTo);
   let running: Served;
@@ -71,7 +80,7 @@ export async function startPostern(options: DaemonOptions = {}): Promise<Daemon>
     // The first run makes the keys; what they ask for is published, and the second run finds it at once.
     await writeServer(place, '1s');
     await (await serve(place)).stop();
-    dns.set([...(await recordsToPublish(database)), ...(mailHosts?.records ?? [])]);
+    dns.set([...(await recordsToPublish(database)), ...records]);
     fill?.(join(folder, 'postern.db'));
     await writeServer(place, '6h');
     running = await serve(place);

@@ -17,7 +17,8 @@ export interface Samples {
 }
 
 export interface Row {
-  readonly number: number;
+  /** In the table; `4b` stands behind `4`. */
+  readonly number: string;
   readonly measure: string;
   /** What a user would take instead, or the physical limit. */
   readonly reference: string;

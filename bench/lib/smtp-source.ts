@@ -11,17 +11,20 @@ export interface SourceOptions {
   readonly sessions: number;
   /** Of the message, header included; or `messageFile`, sent as it is. */
   readonly messageFile: string;
+  /** Default: forms@forms.test. */
+  readonly from?: string;
   /** Default: office@owner.test. */
   readonly to?: string;
   /** Many messages on each connection; default: one. */
   readonly keepOpen?: boolean;
 }
 
-/** Sends the message `count` times from forms@forms.test; answers once all were accepted. */
+/** Sends the message `count` times; answers once all were accepted. */
 export async function sendBySmtp(options: SourceOptions): Promise<void> {
-  const { port, count, sessions, messageFile, to = 'office@owner.test', keepOpen = false } = options;
+  const { port, count, sessions, messageFile, keepOpen = false } = options;
+  const { from = 'forms@forms.test', to = 'office@owner.test' } = options;
   needPackage('/usr/sbin/smtp-source', 'postfix');
-  const envelope = ['-f', 'forms@forms.test', '-t', to, '-F', messageFile];
+  const envelope = ['-f', from, '-t', to, '-F', messageFile];
   const connections = ['-s', `${sessions}`, ...(keepOpen ? ['-d'] : [])];
   await run('/usr/sbin/smtp-source', [...connections, '-m', `${count}`, ...envelope, `127.0.0.1:${port}`]);
 }

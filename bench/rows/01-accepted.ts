@@ -7,7 +7,7 @@ import type { Row } from '../lib/row.ts';
 import { postsPerSecond } from '../lib/wrk.ts';
 
 export const row: Row = {
-  number: 1,
+  number: '1',
   measure: 'form posts accepted durably (urlencoded, 5 fields, 64 connections)',
   reference: 'bare Koa + @koa/router + koa-body that only parses',
   goals: [{ atLeast: 1 }],

@@ -8,7 +8,7 @@ import { startSmtpSink } from '../lib/smtp-sink.ts';
 import { postsPerSecond } from '../lib/wrk.ts';
 
 export const row: Row = {
-  number: 2,
+  number: '2',
   measure: 'the same',
   reference: 'Koa + koa-body + nodemailer that sends before it answers',
   goals: [{ atLeast: 25 }],

@@ -7,7 +7,7 @@ import type { Row } from '../lib/row.ts';
 import { postsPerSecond } from '../lib/wrk.ts';
 
 export const row: Row = {
-  number: 3,
+  number: '3',
   measure: 'multipart with a file of 20 KiB, accepted durably (64 connections)',
   reference: 'bare Koa + koa-body multipart',
   goals: [{ atLeast: 1 }],

@@ -13,7 +13,7 @@ const OURS = 5000;
 const NODEMAILER = 1500;
 
 export const row: Row = {
-  number: 7,
+  number: '7',
   measure: 'form post to delivered (rendered, composed, signed)',
   reference: "nodemailer's pool with its DKIM",
   goals: [{ atLeast: 4 }],

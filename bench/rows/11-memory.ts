@@ -14,7 +14,7 @@ const MIB = 1 << 20;
 const SETTLED = 75_000;
 
 export const row: Row = {
-  number: 11,
+  number: '11',
   measure: 'resident memory, MiB',
   reference: '(a limit)',
   goals: [

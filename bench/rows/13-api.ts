@@ -7,7 +7,7 @@ import type { Row } from '../lib/row.ts';
 import { getsPerSecond, postsPerSecond } from '../lib/wrk.ts';
 
 export const row: Row = {
-  number: 13,
+  number: '13',
   measure: 'requests with an API key (64 connections)',
   reference: 'bare Koa + @koa/router + koa-body that knows nobody and keeps nothing',
   goals: [

@@ -11,7 +11,7 @@ const OURS = 5000;
 const PARTS = 600;
 
 export const row: Row = {
-  number: 14,
+  number: '14',
   measure: 'form post through delivery, everything on',
   reference: 'Koa + koa-body + nodemailer → Postfix + OpenDKIM',
   goals: [

@@ -7,7 +7,7 @@ import type { Row } from '../lib/row.ts';
 import { postsPerSecond } from '../lib/wrk.ts';
 
 export const row: Row = {
-  number: 18,
+  number: '18',
   measure: 'form posts accepted durably on PostgreSQL',
   reference: 'on SQLite',
   goals: [{ atLeast: 0.6 }],

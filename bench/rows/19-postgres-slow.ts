@@ -12,7 +12,7 @@ import { postsPerSecond } from '../lib/wrk.ts';
 const WANTED = 3000;
 
 export const row: Row = {
-  number: 19,
+  number: '19',
   measure: 'form posts accepted durably on PostgreSQL',
   reference: 'without the snapshot; what is wanted',
   goals: [

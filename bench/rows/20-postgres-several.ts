@@ -17,7 +17,7 @@ const CONNECTIONS = 60;
 const SAMPLE_EVERY_MS = 20;
 
 export const row: Row = {
-  number: 20,
+  number: '20',
   measure: 'form posts on PostgreSQL',
   reference: 'one daemon',
   goals: [

@@ -19,7 +19,7 @@ import {
 import { codeOf } from '../lib/errors.ts';
 
 export interface DnsServer {
-  /** `127.0.0.1:PORT`, for UDP and TCP alike; fits `dns.servers`. */
+  /** `HOST:PORT`, for UDP and TCP alike; fits `dns.servers`. */
   readonly address: string;
   /** Replaces the whole zone. */
   set(records: readonly ZoneRecord[]): void;
@@ -32,8 +32,11 @@ const RCODES = { NOERROR: 0, FORMERR: 1, SERVFAIL: 2, NXDOMAIN: 3, NOTIMP: 4, RE
 const MOST_QUESTIONS = 10_000;
 const MOST_TCP_BYTES = 64 * 1024;
 
-/** Starts on a free port of 127.0.0.1. */
-export async function startDnsServer(records: readonly ZoneRecord[]): Promise<DnsServer> {
+/** Starts on a free port of 127.0.0.1, or at this place. */
+export async function startDnsServer(
+  records: readonly ZoneRecord[],
+  { host, port: wanted }: { readonly host: string; readonly port: number } = { host: '127.0.0.1', port: 0 },
+): Promise<DnsServer> {
   let zone = records;
   const asked: string[] = [];
   const sockets = new Set<Socket>();
@@ -60,6 +63,7 @@ export async function startDnsServer(records: readonly ZoneRecord[]): Promise<Dn
         const bytes = reply(message, true);
         if (bytes !== undefined) this.send(bytes, from.port, from.address);
       }),
+    { host, port: wanted },
   );
 
   let closed: Promise<unknown> | undefined;
@@ -72,7 +76,7 @@ export async function startDnsServer(records: readonly ZoneRecord[]): Promise<Dn
   }
 
   return {
-    address: `127.0.0.1:${port}`,
+    address: `${host}:${port}`,
     set(next) {
       zone = next;
     },
@@ -86,17 +90,21 @@ export async function startDnsServer(records: readonly ZoneRecord[]): Promise<Dn
 
 const MAX_BINDS = 10;
 
-/** Sockets at one free port of 127.0.0.1: one that is free for TCP may be in use for UDP. */
-async function bindBoth(makeTcp: () => Server, makeUdp: () => UdpSocket) {
+/** Sockets at one port, a free one where it is 0: one that is free for TCP may be in use for UDP. */
+async function bindBoth(
+  makeTcp: () => Server,
+  makeUdp: () => UdpSocket,
+  { host, port: wanted }: { readonly host: string; readonly port: number },
+) {
   for (let tries = 1; ; tries++) {
-    const tcp = makeTcp().listen(0, '127.0.0.1');
+    const tcp = makeTcp().listen(wanted, host);
     await once(tcp, 'listening');
     const bound = tcp.address();
     if (bound === null || typeof bound === 'string') throw new Error('the DNS server has no port');
     const { port } = bound;
     const udp = makeUdp();
     try {
-      udp.bind(port, '127.0.0.1');
+      udp.bind(port, host);
       await once(udp, 'listening');
       return { tcp, udp, port };
     } catch (error) {

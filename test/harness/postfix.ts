@@ -34,6 +34,8 @@ export interface PostfixOptions {
   readonly network?: { readonly enter: readonly string[]; readonly host: string };
   /** More lines of main.cf. */
   readonly settings?: Readonly<Record<string, string>>;
+  /** More lines of master.cf. */
+  readonly services?: readonly string[];
 }
 
 export interface Postfix extends Maildir {
@@ -57,7 +59,7 @@ export async function startPostfix(options: PostfixOptions = {}): Promise<Postfi
   const policy = options.judge === undefined ? undefined : await startPolicy(options.judge);
   const box = join(folder, 'mail/box');
   const logFile = join(folder, 'mail.log');
-  await layOut(folder, mainConfig({ folder, options, policy }), masterConfig(`${host}:${port}`));
+  await layOut(folder, mainConfig({ folder, options, policy }), masterConfig(`${host}:${port}`, options.services));
   const [command, ...args] = [...enter, `${DAEMONS}/master`, '-c', join(folder, 'etc'), '-s'];
   const master = await startChild(command, args);
   try {
@@ -192,8 +194,9 @@ function mainConfig({ folder, options, policy }: Parts): string {
 }
 
 /** The services of Debian's master.cf that this instance needs, none in a chroot, without pickup: mail comes by SMTP alone. */
-function masterConfig(address: string): string {
+function masterConfig(address: string, services: readonly string[] = []): string {
   return [
+    ...services,
     `${address} inet n - n - - smtpd`,
     'cleanup   unix  n - n - 0 cleanup',
     'qmgr      unix  n - n 300 1 qmgr',

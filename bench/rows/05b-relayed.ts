@@ -11,7 +11,7 @@ import { startPostfix } from '../../test/harness/postfix.ts';
 const COUNT = 2000;
 
 export const row: Row = {
-  number: 5,
+  number: '5b',
   measure: 'relayed (accepted, forwarded, delivered)',
   reference: 'Postfix that checks nothing',
   goals: [
