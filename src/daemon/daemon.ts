@@ -64,7 +64,7 @@ import { releaseFreePages } from '../store/free-pages.ts';
 import { foldMessageCounts } from '../store/usage.ts';
 import { createAlerts } from './alerts.ts';
 import { joinCluster } from './cluster.ts';
-import { joinMembers, type Members } from './members.ts';
+import { DELIVERS, joinMembers, type Members } from './members.ts';
 import { createProcessPool, type ProcessPool } from './process-pool.ts';
 import { LEASE } from '../queue/claimer.ts';
 import { actOnMany } from '../queue/operate.ts';
@@ -223,7 +223,7 @@ async function start(
     ...core,
     id: randomUUID(),
     machine,
-    roles: roles.filter((role) => role !== 'delivery'),
+    roles: roles.map((role) => (role === 'delivery' ? DELIVERS : role)),
   });
   ending.push(() => members.close());
   const limits = await createLimits({ ...core, share: members.share('http') });

@@ -25,13 +25,13 @@ import { createTlsReportSource, TlsSessions, type TlsSession } from '../smtp-cli
 import type { Random, Source } from '../queue/transport.ts';
 import type { LoopbackAddress } from '../smtp-client/route.ts';
 import { startJobs } from './jobs.ts';
-import { joinMembers } from './members.ts';
+import { DELIVERS, joinMembers } from './members.ts';
 import { loopbackSmtp, openMtaSts, openWebhookHttp } from './outgoing.ts';
 import { createProcessPool, type ProcessPool } from './process-pool.ts';
 import { createSystemSource, systemMail } from '../queue/system-mail.ts';
 import { actOnMany } from '../queue/operate.ts';
 import { Worker } from '../queue/worker.ts';
-import { policyAlertFor, relayAlert } from '../smtp/alerts.ts';
+import { policyAlertFor, relayAlert, routeAlert } from '../smtp/alerts.ts';
 import { createDsnSource, reportFailure } from '../smtp/dsn.ts';
 import { createForwardSource, createSubmittedSource } from '../smtp/forward-source.ts';
 import { createReplySource } from '../smtp/reply-relay.ts';
@@ -189,12 +189,20 @@ export async function startDelivery(parts: DeliveryParts): Promise<Delivery> {
       await policyAlertFor(failure, { store, config });
       return { unit: [...unit, ...noteFailedNotification(failure)], data };
     },
+    hasOthers: () => members.hasOthers(DELIVERS),
+    onNoRoute(reply) {
+      const lost = { machine: hostname(), reply, at: clock.now() };
+      void routeAlert(lost, { store, config: config() }).catch((error: unknown) =>
+        log.warn('alert.not_sent', errorFields(error)),
+      );
+    },
     onRelayPause: (pause) => relayAlert(pause, { store, config: config() }),
     onCounted: metrics.counted,
     admission: {
       place: (deliveries) => placeDeliveries(deliveries, { store, clock, config: config() }),
     },
   });
+  metrics.watchRoute(() => worker.progress().hasRoute);
   // What was wrong may have been corrected meanwhile.
   await endRelayPause({ retry: false });
 
@@ -223,7 +231,8 @@ export async function startDelivery(parts: DeliveryParts): Promise<Delivery> {
       worker.wake();
     },
     problem() {
-      const { fault, triedAt } = worker.progress();
+      const { fault, triedAt, hasRoute } = worker.progress();
+      if (!hasRoute) return 'no mail server can be reached from this machine: the other daemons deliver its mail';
       if (fault !== undefined) return `the queue cannot be worked on: ${fault}`;
       const idle = clock.monotonic() - triedAt;
       return idle > STUCK_MS ? `the queue was last looked at ${Math.round(idle / 1000)} s ago` : undefined;

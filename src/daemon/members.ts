@@ -26,12 +26,17 @@ export interface MembersOptions {
 export interface Members {
   /** How many living members have the role; at least one. */
   count(role: string): number;
+  /** Whether another living member has the role, for all that is known; before anything is known, one may have. */
+  hasOthers(role: string): boolean;
   /** What divides a limit on all members with the role among them: this one's part, at least 1. Undefined where there is one member. */
   share(role: string): ((limit: number) => number) | undefined;
   /** Whether no other member takes this one for dead within the next seconds; undefined where there is none. */
   readonly isSafe: (() => boolean) | undefined;
   close(): Promise<void>;
 }
+
+/** The role of a daemon that delivers. Its thread, which runs while there is something to deliver, is a member with the role `delivery`. */
+export const DELIVERS = 'delivers';
 
 const BEAT_EVERY_MS = 2000;
 /** A member that has not counted for so long is dead. */
@@ -45,7 +50,13 @@ const MAX_GAP_MS = 6000;
 export function joinMembers(options: MembersOptions): Members {
   const { store, clock, log, id, machine, roles, onDead } = options;
   if (store.dialect === 'sqlite') {
-    return { count: () => 1, share: () => undefined, isSafe: undefined, close: () => Promise.resolve() };
+    return {
+      count: () => 1,
+      hasOthers: () => false,
+      share: () => undefined,
+      isSafe: undefined,
+      close: () => Promise.resolve(),
+    };
   }
   const stop = new AbortController();
   const watch = new MemberWatch();
@@ -85,6 +96,7 @@ export function joinMembers(options: MembersOptions): Members {
 
   return {
     count,
+    hasOthers: (role) => watch.isBlind || count(role) > 1,
     share: (role) => (limit) => Math.max(1, Math.floor(limit / count(role))),
     isSafe: () => clock.monotonic() - countedAt < SAFE_MS,
     async close() {
@@ -107,6 +119,11 @@ export class MemberWatch {
   /** Those that were not dead when they were last seen. */
   get living(): readonly MemberRow[] {
     return [...this.#seen.values()].flatMap(({ row }) => (this.#dead.has(row.id) ? [] : [row]));
+  }
+
+  /** Whether nothing has been seen, or nothing lately. */
+  get isBlind(): boolean {
+    return this.#at === -Infinity;
   }
 
   /** Takes in what is there now. Answers who is dead. */

@@ -276,6 +276,8 @@ export interface DeliveryMetrics {
   counted(counted: Counted): void;
   /** A transaction with another mail server has ended after so many ms. */
   transaction(ms: number): void;
+  /** From now on this says whether mail servers can be reached from here. */
+  watchRoute(hasRoute: () => boolean): void;
 }
 
 /** Seconds: from a server next door to the last retry. */
@@ -304,8 +306,20 @@ export function createDeliveryMetrics(): DeliveryMetrics {
     buckets: TRANSACTION_BUCKETS,
     registers,
   });
+  const noRoute = new Gauge({
+    name: 'postern_delivery_no_route',
+    help: '1 while no mail server can be reached from this machine, so that the other daemons deliver its mail.',
+    registers,
+  });
+  let hasRoute: (() => boolean) | undefined;
   return {
-    read: () => registry.getMetricsAsJSON(),
+    watchRoute(next) {
+      hasRoute = next;
+    },
+    read() {
+      noRoute.set(hasRoute?.() === false ? 1 : 0);
+      return registry.getMetricsAsJSON();
+    },
     counted({ outcome, receiver, age }) {
       deliveries.inc({ outcome, receiver });
       if (outcome === 'delivered') durations.observe({ receiver }, age / 1000);

@@ -3,6 +3,7 @@
  * and `msg` for people. docs/monitoring.md lists them; a test compares.
  */
 export const LOG_EVENTS = {
+  'alert.not_sent': 'An alert could not be sent to the operator.',
   'alert.sent': 'The operator was sent an alert.',
   'auth.failed': 'An API key, a link or a code to sign in was rejected.',
   'auth.failure_not_recorded': 'A failed authentication could not be recorded as an event.',
@@ -45,9 +46,11 @@ export const LOG_EVENTS = {
   'delivery.fault': 'A delivery attempt failed by an error of this server.',
   'delivery.interrupted': 'A delivery attempt was interrupted by a stop of the daemon.',
   'delivery.lease_lost': 'The result of a delivery was dropped: another worker has taken it over.',
+  'delivery.no_route': 'No mail server can be reached from this machine: its mail is left to the other daemons.',
   'delivery.not_begun': 'Deliveries could not begin because the database did not accept it.',
   'delivery.parked': 'A delivery waits for the consent of its recipient.',
   'delivery.returned': 'A delivery was returned to the queue without an attempt.',
+  'delivery.route_back': 'Mail servers can be reached from this machine again.',
   'delivery.suppressed': 'A delivery was not attempted: the recipient does not want it.',
   'delivery.unfollowed': 'What should follow from a failed delivery could not be done.',
   'delivery.unprepared': 'A message could not be rendered or read.',

@@ -21,6 +21,8 @@ import {
 import type { Statement } from '../store/statement.ts';
 import type { Store } from '../store/store.ts';
 import type { DestinationRow } from '../store/tables.ts';
+import type { Reach } from './reach.ts';
+import { SANDBOX } from './sandbox.ts';
 import { Destination, claimDelays, type RetryOptions } from './retry.ts';
 import { isWebhook } from './destinations.ts';
 import type { Transport } from './transport.ts';
@@ -37,6 +39,7 @@ export interface ClaimerOptions {
   readonly relay: Destination;
   /** Destinations whose mail does not leave through the smarthost; undefined where there is none. */
   readonly besideRelay: () => readonly string[] | undefined;
+  readonly reach: Reach;
 }
 
 export interface Claimed {
@@ -121,7 +124,10 @@ export class Claimer {
   async #plan(now: number): Promise<Plan[]> {
     const shares = this.#shares();
     const left = this.#leftProven();
-    const due = (await this.#dueBesideRelay(now)) ?? (await this.#dueByLine(now, { left, shares }));
+    const due =
+      (await this.#dueWithoutRoute(now)) ??
+      (await this.#dueBesideRelay(now)) ??
+      (await this.#dueByLine(now, { left, shares }));
     const plans: Plan[] = [];
     for (let turn = 0; due.some((rows) => turn < rows.length); turn++) {
       for (const row of due.flatMap((rows) => rows[turn] ?? [])) {
@@ -138,18 +144,30 @@ export class Claimer {
     return plans;
   }
 
+  /** Where no mail server can be reached from here: what needs none, and now and then one message to find out; undefined where they can. */
+  async #dueWithoutRoute(now: number): Promise<DestinationRow[][] | undefined> {
+    const { reach } = this.#options;
+    return reach.hasRoute ? undefined : this.#dueBeside([SANDBOX], now, () => reach.mayProbe());
+  }
+
   /** Where the smarthost failed: what does not need it, and after its pause one message to find out; undefined where it works. */
   async #dueBesideRelay(now: number): Promise<DestinationRow[][] | undefined> {
-    const { store, relay, besideRelay } = this.#options;
+    const { store, relay, besideRelay, reach } = this.#options;
     const names = besideRelay();
     relay.read(names === undefined ? undefined : await findDestination(store, RELAY));
-    if (names === undefined || !relay.isFailing) return undefined;
-    const others = await dueDestinationsAmong(store, names, {
-      now,
-      limit: MAX_DESTINATIONS + this.#destinations.size,
-    });
+    if (names === undefined) return undefined;
+    const isAvoided = reach.avoided().includes(RELAY);
+    if (!relay.isFailing && !isAvoided) return undefined;
+    return this.#dueBeside(names, now, () => !isAvoided && (relay.pausedUntil ?? 0) <= now);
+  }
+
+  /** What is due of the named destinations and of webhooks, and where that is allowed one destination more, if none is being tried. */
+  async #dueBeside(names: readonly string[], now: number, mayProbe: () => boolean): Promise<DestinationRow[][]> {
+    const { store } = this.#options;
+    const limit = MAX_DESTINATIONS + this.#destinations.size;
+    const others = await dueDestinationsAmong(store, names, { now, limit });
     const isAsked = [...this.#destinations.keys()].some((name) => !isWebhook(name) && !names.includes(name));
-    if (isAsked || (relay.pausedUntil ?? 0) > now) return [others];
+    if (isAsked || !mayProbe()) return [others];
     return [others, await dueDestinationsAmong(store, names, { now, limit: 1, but: true })];
   }
 
@@ -182,7 +200,8 @@ export class Claimer {
 
   #dueIn(line: string, now: number): Promise<DestinationRow[]> {
     const inHand = [...this.#destinations.values()].filter((each) => each.line === line).length;
-    return dueDestinations(this.#options.store, line, { now, limit: MAX_DESTINATIONS + inHand });
+    const limit = MAX_DESTINATIONS + inHand;
+    return dueDestinations(this.#options.store, line, { now, limit, but: this.#options.reach.avoided() });
   }
 
   async #statements({ destination, room }: Plan, now: number): Promise<Statement<ClaimedRow>[]> {
@@ -215,9 +234,11 @@ export class Claimer {
 
   /** One recipient is enough to find out whether a failing destination is back. */
   #capacity(destination: Destination): number {
-    const { relay, besideRelay } = this.#options;
+    const { relay, besideRelay, reach } = this.#options;
+    const { name } = destination;
     const isProbe =
-      relay.isFailing && kindOf(destination) === 'mail' && besideRelay()?.includes(destination.name) === false;
+      kindOf(destination) === 'mail' &&
+      ((relay.isFailing && besideRelay()?.includes(name) === false) || (!reach.hasRoute && name !== SANDBOX));
     return destination.isFailing || isProbe
       ? 1
       : this.#options.transportOf(destination.name).capacity(destination.name);

@@ -27,6 +27,8 @@ import { suppress } from '../store/suppressions.ts';
 import type { AttemptRow, DeliveryRow, MessageRow } from '../store/tables.ts';
 import type { HeldBody } from './bodies.ts';
 import { isWebhook, receiverOf, type OnRelayPause, type Receiver } from './destinations.ts';
+import type { Reach } from './reach.ts';
+import { SANDBOX } from './sandbox.ts';
 import { retryDelay, type Destination, type RetryOptions } from './retry.ts';
 import {
   NOBODY,
@@ -66,6 +68,7 @@ export interface Counted {
 export interface ResultWriterOptions extends WritingOptions {
   readonly owner: string;
   readonly retry: (destination: string) => RetryOptions;
+  readonly reach: Reach;
   readonly relay: {
     readonly destination: Destination;
     readonly isUsedBy: (destination: string) => boolean;
@@ -167,12 +170,16 @@ export class ResultWriter {
   }
 
   #unreachable(batch: ClaimedBatch, result: Unreachable): Promise<void> {
-    const { clock, log, retry } = this.#options;
+    const { clock, log, retry, reach } = this.#options;
     const { destination } = batch;
     const { name } = destination;
     const now = clock.now();
     const tenant = batch.rows[0]?.tenant ?? '';
-    const pause = destination.fail(result, { now, monotonic: clock.monotonic(), tenant }, retry(name));
+    const { hasOthers } = reach;
+    const times = { now, monotonic: clock.monotonic(), tenant, hasOthers };
+    const { isFailing, isProven } = destination;
+    const pause = destination.fail(result, times, retry(name));
+    if (hasOthers && !isFailing) reach.failed({ name, isProven, reply: result.reply }, retry(name));
     const until = destination.pausedUntil ?? now;
     if (pause !== undefined) {
       const { reply, host, address } = result;
@@ -191,14 +198,17 @@ export class ResultWriter {
 
   /** No domain is to blame: the mail waits with all other mail for the smarthost. */
   #relayFailed(batch: ClaimedBatch, result: Unreachable): Promise<void> {
-    const { clock, log, retry, relay } = this.#options;
+    const { clock, log, retry, relay, reach } = this.#options;
     const { name } = batch.destination;
     const { destination } = relay;
     const now = clock.now();
-    const times = { now, monotonic: clock.monotonic(), tenant: '' };
+    const { hasOthers } = reach;
+    const times = { now, monotonic: clock.monotonic(), tenant: '', hasOthers };
+    const { isFailing } = destination;
     const pause = destination.fail(result, times, retry(RELAY));
     const until = destination.pausedUntil ?? now;
     const { reply, host, address } = result;
+    if (hasOthers && !isFailing) reach.failed({ name: RELAY, isProven: false, reply }, retry(RELAY));
     if (pause !== undefined) {
       log.error('relay.paused', { failures: pause.failures, until: isoTime(until), host, address, reply });
     }
@@ -215,14 +225,16 @@ export class ResultWriter {
   #decided(batch: ClaimedBatch, results: readonly RecipientResult[]): Promise<void> {
     const { destination, body } = batch;
     const { name, pausedUntil } = destination;
-    const { relay } = this.#options;
-    const isRelayBack = relay.destination.isFailing && relay.isUsedBy(name) && results.some(isAnswer);
+    const { relay, reach } = this.#options;
+    const isAnswered = results.some(isAnswer);
+    if (isAnswered && name !== SANDBOX) reach.answered(relay.isUsedBy(name) ? RELAY : name);
+    const isRelayBack = relay.destination.isFailing && relay.isUsedBy(name) && isAnswered;
     if (isRelayBack) {
       relay.destination.succeed();
       this.#options.log.info('relay.back');
     }
     const relayBack = isRelayBack ? [noteAnswered({ name: RELAY })] : [];
-    const isBack = (destination.isFailing || !destination.isProven) && results.some(isAnswer);
+    const isBack = (destination.isFailing || !destination.isProven) && isAnswered;
     if (isBack) destination.succeed();
     const byId = new Map(results.map((result) => [result.recipient.id, result]));
     return this.#persist(batch, async (now) => {

@@ -11,6 +11,8 @@ import type { Random, Unreachable } from './transport.ts';
 /** A connection or DNS fault is often over soon: one early look before the table begins. */
 const FIRST_AFTER_FAULT = 60_000;
 const JITTER = 0.1;
+/** After the first failure of one of several daemons another may look, ms. */
+const OTHERS_LOOK_MS = 1000;
 
 const MINUTE = 60_000;
 const HOUR = 60 * MINUTE;
@@ -105,21 +107,28 @@ export class Destination {
     this.#pause = row ?? PROVEN;
   }
 
-  /** Notes that it cannot be reached with mail of the tenant. Answers the pause, or undefined where tries that ran side by side have noted it already. */
+  /**
+   * Notes that it cannot be reached with mail of the tenant. Answers the pause, or undefined where tries that ran side by side
+   * have noted it already. A first failure is a short pause where others are to look, too.
+   */
   fail(
     { began }: Unreachable,
-    { now, monotonic, tenant }: { now: number; monotonic: number; tenant: string },
+    { now, monotonic, tenant, hasOthers }: { now: number; monotonic: number; tenant: string; hasOthers: boolean },
     retry: RetryOptions,
   ): (Pause & { readonly paused_until: number }) | undefined {
     const { failures, pauses, paused_until: until } = this.#pause;
     if (began <= this.#failedAt && until !== null) return undefined;
     this.#failedAt = monotonic;
+    const line = `again:${tenant}`;
+    if (hasOthers && failures === 0) {
+      return (this.#pause = { failures: 1, pauses: 0, paused_until: now + OTHERS_LOOK_MS, line });
+    }
     const isNew = until === null || until <= now;
     const pause = {
       failures: failures + 1,
       pauses: isNew ? pauses + 1 : pauses,
       paused_until: isNew ? now + retryDelay(pauses + 1, 'fault', retry) : until,
-      line: `again:${tenant}`,
+      line,
     };
     this.#pause = pause;
     return pause;

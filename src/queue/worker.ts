@@ -26,6 +26,7 @@ import {
   type Withheld,
   type WritingOptions,
 } from './results.ts';
+import { Reach } from './reach.ts';
 import { Destination, WEBHOOK_RETRY_MS, type RetryOptions } from './retry.ts';
 import { createSandbox, SANDBOX } from './sandbox.ts';
 import { type Admission, type Batch, type OnFailure, type Random, type Source, type Transport } from './transport.ts';
@@ -48,6 +49,10 @@ interface WorkerOptions {
   readonly admission?: Admission;
   /** Whether no other daemon takes what is claimed here for abandoned; without it none ever does. */
   readonly isSafe?: (() => boolean) | undefined;
+  /** Whether other daemons deliver from the same queue; without it none does. */
+  readonly hasOthers?: () => boolean;
+  /** Told when no mail server can be reached from here any more, and others are to deliver; without it nobody is. */
+  readonly onNoRoute?: (reply: string) => void;
   /** Counts how tries end; default: nobody. */
   readonly onCounted?: ((counted: Counted) => void) | undefined;
 }
@@ -89,6 +94,7 @@ export class Worker {
   readonly #bodies: Bodies;
   readonly #claimer: Claimer;
   readonly #maintenance: Maintenance;
+  readonly #reach: Reach;
   readonly #results: ResultWriter;
   /** Tenants of which nothing leaves. */
   #suspended: ReadonlySet<string> = new Set();
@@ -114,12 +120,22 @@ export class Worker {
     this.#bodies = new Bodies({ store, source, log });
     const retry = (destination: string) => this.#retry(destination);
     const relay = new Destination(RELAY);
+    this.#reach = new Reach({
+      clock,
+      hasOthers: options.hasOthers ?? (() => false),
+      onNoRoute(reply) {
+        log.error('delivery.no_route', { reply });
+        options.onNoRoute?.(reply);
+      },
+      onRouteBack: () => log.info('delivery.route_back'),
+    });
     this.#claimer = new Claimer({
       store,
       transportOf: (destination) => this.#transportOf(destination),
       owner,
       retry,
       relay,
+      reach: this.#reach,
       besideRelay: () => besideRelay(options.config()),
       mostUnproven: () => options.config().delivery.concurrency * UNPROVEN_PER_CONNECTION,
     });
@@ -127,6 +143,7 @@ export class Worker {
     this.#results = new ResultWriter({
       ...writing,
       retry,
+      reach: this.#reach,
       relay: {
         destination: relay,
         isUsedBy: (destination) => isRelayed(options.config(), destination),
@@ -165,8 +182,16 @@ export class Worker {
     readonly claimed: number;
     /** What keeps the store from being written; undefined while it works. */
     readonly fault: string | undefined;
+    /** Whether mail servers can be reached from here, for all that is known. */
+    readonly hasRoute: boolean;
   } {
-    return { lookedAt: this.#lookedAt, triedAt: this.#triedAt, claimed: this.#claimed.size, fault: this.#fault };
+    return {
+      hasRoute: this.#reach.hasRoute,
+      lookedAt: this.#lookedAt,
+      triedAt: this.#triedAt,
+      claimed: this.#claimed.size,
+      fault: this.#fault,
+    };
   }
 
   async #run(): Promise<void> {
@@ -175,7 +200,7 @@ export class Worker {
       this.#awake = false;
       const rest = await this.#look().catch((error: unknown) => {
         this.#failed(error);
-        this.#maintenance.suspectOrphans();
+        this.#maintenance.suspect();
         return AFTER_FAULT;
       });
       this.#triedAt = clock.monotonic();
@@ -387,6 +412,9 @@ interface MaintenanceOptions extends WritingOptions {
 
 const RENEW_EVERY = LEASE / 3;
 const SWEEP_EVERY = 60_000;
+/** After the store has failed: so often, for so long, ms. */
+const SWEEP_AFTER_FAULT = 5000;
+const SUSPECT_MS = 30_000;
 /** From this age on a lease may run out before what is sent under it has arrived. */
 const SAFE = (LEASE * 3) / 4;
 /** Between two parts of a long walk. */
@@ -402,7 +430,8 @@ class Maintenance {
   /** On the monotonic clock. */
   #sweepAt = -Infinity;
   #walkAt = -Infinity;
-  #mayHaveOrphans = false;
+  /** The sweep comes more often until then. */
+  #suspectUntil = -Infinity;
   #walk: { state: 'queued' | 'deferred'; after: string } = { state: 'queued', after: '' };
 
   constructor(options: MaintenanceOptions) {
@@ -429,9 +458,13 @@ class Maintenance {
     return Math.max(clock.monotonic() - this.#renewed.monotonic, clock.now() - this.#renewed.wall);
   }
 
-  /** A write has failed, and may have been made all the same: claims that nobody here knows of are given back soon. */
-  suspectOrphans(): void {
-    this.#mayHaveOrphans = true;
+  /**
+   * The store has failed: what was written all the same, such as a claim that nobody here knows of, or too late for those who
+   * looked, is found within seconds.
+   */
+  suspect(): void {
+    this.#suspectUntil = this.#options.clock.monotonic() + SUSPECT_MS;
+    this.#sweepAt = -Infinity;
   }
 
   /** Does what is due. Rejects where the store cannot. */
@@ -446,16 +479,13 @@ class Maintenance {
       this.#renewed = { wall, monotonic };
     }
     if (monotonic >= this.#walkAt) await this.#expire(monotonic);
-    if (isSweep || this.#mayHaveOrphans) {
-      await this.#returnOrphans();
-      this.#mayHaveOrphans = false;
-    }
     if (!isSweep) return;
+    await this.#returnOrphans();
     if (store.dialect === 'postgres') {
       await this.#takeBack(clock.now());
       await store.write([repairDue({ now: clock.now() })]);
     }
-    this.#sweepAt = monotonic + SWEEP_EVERY;
+    this.#sweepAt = monotonic + (monotonic < this.#suspectUntil ? SWEEP_AFTER_FAULT : SWEEP_EVERY);
   }
 
   async #takeBack(before: number): Promise<void> {

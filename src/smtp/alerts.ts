@@ -1,7 +1,7 @@
 /**
  * Alerts to the operator about what other mail servers say: that mail of this server is not wanted somewhere, because of what
- * we are, not of whom it is for, whether that was said in the dialogue or came back later; and that the smarthost fails. Each
- * is sent once a day at most.
+ * we are, not of whom it is for, whether that was said in the dialogue or came back later; that the smarthost fails; and that no
+ * mail server can be reached from one of several machines. Each is sent once a day at most.
  */
 import type { ServerConfig } from '../config/schema.ts';
 import { parseAddress } from '../lib/addresses.ts';
@@ -102,4 +102,34 @@ export async function relayAlert(
   ].join('\n');
   const subject = `${hostname} cannot send mail: the smarthost fails`;
   await alertOperator(store, { name: 'relay', subject, text, days: 1 }, { ...config.server, now: at });
+}
+
+export interface LostRoute {
+  /** The name of the machine. */
+  readonly machine: string;
+  /** What the last failure was. */
+  readonly reply: string;
+  readonly at: number;
+}
+
+/** Sends it; another machine delivers it. Rejects where the store cannot be used. */
+export async function routeAlert(
+  { machine, reply, at }: LostRoute,
+  { store, config }: { readonly store: Store; readonly config: ServerConfig },
+): Promise<void> {
+  const text = [
+    `${machine} cannot reach any mail server. The last attempt ended with:`,
+    '',
+    `    ${reply}`,
+    '',
+    'It has stopped to claim mail from the queue. The other machines deliver it, and nothing has bounced.',
+    '',
+    'Check its network, its firewall for outgoing connections to port 25, and its DNS resolver. On this machine:',
+    '',
+    '    postern doctor',
+    '',
+    'It tries again with one message every 30 seconds, and goes on when a mail server answers.',
+  ].join('\n');
+  const subject = `${machine} cannot reach any mail server`;
+  await alertOperator(store, { name: `no_route ${machine}`, subject, text, days: 1 }, { ...config.server, now: at });
 }

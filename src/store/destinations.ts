@@ -132,9 +132,10 @@ function repair(value: Placeholders<{ now: number }>) {
       and (paused_until is null or paused_until <= ${value('now')})`;
 }
 
-const due = query<{ line: string; now: number; limit: number }, DestinationRow>(
+const due = query<{ line: string; now: number; limit: number; but: readonly string[] }, DestinationRow>(
   (value) => sql`select * from destinations
     where line = ${value('line')} and held = 0 and next_due_at is not null and next_due_at <= ${value('now')}
+      and name not in ${listed(value('but'))}
     order by next_due_at limit ${value('limit')}`,
 );
 /** What is due of some destinations and webhooks, or of all but these. */
@@ -171,13 +172,13 @@ export async function dueLines(store: Store, now: number): Promise<string[]> {
   return (await lines(store, now)).map(({ line }) => line);
 }
 
-/** Up to `limit` destinations of a line that are due and not held, longest overdue first. */
+/** Up to `limit` destinations of a line that are due, not held and not among `but`, longest overdue first. */
 export function dueDestinations(
   store: Store,
   line: string,
-  { now, limit }: { now: number; limit: number },
+  { now, limit, but = [] }: { now: number; limit: number; but?: readonly string[] },
 ): Promise<DestinationRow[]> {
-  return store.select(due({ line, now, limit }));
+  return store.select(due({ line, now, limit, but }));
 }
 
 /** The same of all webhooks and the named destinations, or (`but`) of all others. */

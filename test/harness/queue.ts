@@ -52,6 +52,9 @@ export interface QueueOptions {
   readonly onFailure?: OnFailure;
   /** Default: none. */
   readonly webhooks?: Transport;
+  /** Default: there are none. */
+  readonly hasOthers?: () => boolean;
+  readonly onNoRoute?: (reply: string) => void;
 }
 
 export interface TestQueue {
@@ -111,6 +114,8 @@ export async function startQueue(options: QueueOptions = {}): Promise<TestQueue>
     owner: options.owner ?? 'test',
     random: options.random ?? (() => 0.5),
     ...(options.onFailure === undefined ? {} : { onFailure: options.onFailure }),
+    ...(options.hasOthers === undefined ? {} : { hasOthers: options.hasOthers }),
+    ...(options.onNoRoute === undefined ? {} : { onNoRoute: options.onNoRoute }),
   });
   onTestFinished(() => worker.stop(0));
 
