@@ -8,6 +8,7 @@ import { isAscii } from 'node:buffer';
 import { Budget } from '../lib/batch.ts';
 import { errorFields } from '../lib/errors.ts';
 import type { Log } from '../lib/log.ts';
+import { isPassing } from '../store/faults.ts';
 import { bodyChunk, CHUNK_BYTES, findMessage, storeBody, storePrefix } from '../store/messages.ts';
 import { UnmetError, type Store } from '../store/store.ts';
 import type { MessageRow } from '../store/tables.ts';
@@ -97,7 +98,7 @@ export class HeldBody {
       this.#options.log.error('delivery.unprepared', { message: this.#id, ...errorFields(error) });
       // Whoever asks next tries again.
       this.#opened = undefined;
-      return { kind: 'unavailable', reason: 'the message could not be prepared' };
+      return { kind: 'unavailable', reason: 'the message could not be prepared', isPassing: isPassing(error) };
     });
     return this.#opened;
   }

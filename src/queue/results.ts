@@ -126,6 +126,8 @@ interface Written {
 }
 
 const WRITE_AGAIN_MS = 1000;
+/** What was postponed without a time is tried again after so long, ms. */
+const POSTPONED_MS = 2000;
 /** How long a notification waits for its recipient to agree, ms. */
 const LEAD_KEPT_MS = 30 * 86_400_000;
 /** Mail of a suspended tenant is due as soon as the tenant is served; where a crash came between, so much later, ms. */
@@ -259,7 +261,7 @@ export class ResultWriter {
             return deferred(tried, next(now + Math.max(delay, result.wait ?? 0)), { ...result, outcome });
           }
           case 'postponed':
-            return waits(tried, next(now + (result.wait ?? 0)), result.reply);
+            return waits(tried, next(now + (result.wait ?? POSTPONED_MS)), result.reply);
           case 'untouched':
           case undefined:
             next(isBack ? now : Math.max(now, pausedUntil ?? now));

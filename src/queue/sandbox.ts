@@ -56,7 +56,7 @@ async function resultOf(batch: Batch): Promise<Result> {
     case 'unrenderable':
       return sameForAll(batch, 'bounced', `550 5.6.0 ${opened.reason}`);
     case 'unavailable':
-      return sameForAll(batch, 'deferred', `451 4.3.0 ${opened.reason}`);
+      return sameForAll(batch, opened.isPassing ? 'postponed' : 'deferred', `451 4.3.0 ${opened.reason}`);
   }
 }
 

@@ -73,8 +73,8 @@ export type Opened =
   | Body
   /** It can never be sent. */
   | { readonly kind: 'unrenderable'; readonly reason: string }
-  /** It cannot be had for now. */
-  | { readonly kind: 'unavailable'; readonly reason: string };
+  /** It cannot be had for now; `isPassing`: the database is away, which speaks against no message. */
+  | { readonly kind: 'unavailable'; readonly reason: string; readonly isPassing: boolean };
 
 /** One message for recipients at one destination. */
 export interface Batch {
@@ -138,7 +138,7 @@ export interface RecipientResult extends Peer {
   readonly recipient: Recipient;
   /**
    * `untouched`: not tried, as if it had never been claimed. `interrupted`: ended in the middle by a stop of the daemon,
-   * when it may have arrived already. `captured`: kept instead of sent. `postponed`: not tried, and not to be for `wait`.
+   * when it may have arrived already. `captured`: kept instead of sent. `postponed`: not tried, and not to be for `wait`, or for two seconds.
    */
   readonly outcome: 'delivered' | 'deferred' | 'bounced' | 'untouched' | 'interrupted' | 'captured' | 'postponed';
   /** What a deferral is for: a reply, a fault of the connection, or silence after the message had left. */

@@ -341,7 +341,8 @@ class Connection {
       if (session === undefined || this.#cut) break;
       const body = await batch.open();
       if (body.kind === 'unrenderable') return attempt.settle('bounced', `550 5.6.0 ${body.reason}`);
-      if (body.kind === 'unavailable') return attempt.settle('deferred', `451 4.3.0 ${body.reason}`);
+      if (body.kind === 'unavailable')
+        return attempt.settle(body.isPassing ? 'postponed' : 'deferred', `451 4.3.0 ${body.reason}`);
       session.wire.timeouts = this.#timeouts();
       this.#countSession(batch, session);
       const began = clock.monotonic();

@@ -212,6 +212,7 @@ function openSocket(silence: number): Socket {
 /** Tries the hosts until one gives a connection. Throws what the last of them said, or where there are several, what all said. */
 async function connectAny<Client>(servers: Servers, connect: () => Promise<Client>, isFull = () => false) {
   const reasons = new Map<string, string>();
+  let mayPass = false;
   for (let tries = 1; ; tries++) {
     const target = servers.current;
     try {
@@ -221,9 +222,11 @@ async function connectAny<Client>(servers: Servers, connect: () => Promise<Clien
         `${target.host ?? 'localhost'}${target.port === undefined ? '' : `:${target.port}`}`,
         messageOf(error),
       );
+      mayPass ||= isPassing(error);
       const goesOn = !isFull() && servers.next(error, target) && tries < servers.mostTries;
       if (goesOn) continue;
-      if (servers.count === 1 || !isPassing(error)) throw error;
+      // The last of them may have said that it has no TLS, which is no reason.
+      if (servers.count === 1 || !mayPass) throw error;
       const all = Array.from(reasons, ([host, reason]) => `${host}: ${reason}`).join('; ');
       throw new PassingError(`no server takes writes (${all})`, { cause: error });
     }

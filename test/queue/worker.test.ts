@@ -360,6 +360,21 @@ describe('the bytes of a message', () => {
     expect((await queue.deliveries(message))['you@example.test']?.last_reply).toMatch(reply);
     expect(peer.messages).toEqual([]);
   });
+
+  test('that cannot be made because the database is away is sent when it is back, and no attempt is counted', async () => {
+    const peer = await startSmtpPeer();
+    const plain = plainSource();
+    let isAway = true;
+    const prepare: Source['prepare'] = (message) =>
+      isAway ? Promise.reject(new StoreError('shutting down', '57P01')) : plain.prepare(message);
+    const queue = await startQueue({ records: mailDomain('example.test'), port: peer.port, source: { prepare } });
+    const message = await queue.send('you@example.test');
+    await queue.reaches(message, 'deferred');
+    isAway = false;
+    queue.pass(2000);
+    const { attempts, tries } = await queue.reaches(message, 'delivered');
+    expect([attempts, tries.length]).toEqual([1, 1]);
+  });
 });
 
 test('a suppressed address gets nothing, the others do', async () => {

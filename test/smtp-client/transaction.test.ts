@@ -239,8 +239,12 @@ describe('the message', () => {
     expect(told(await carry('a@example.test', { opened: { kind: 'unrenderable', reason: 'gone' } }))).toBe(
       'bounced: 550 5.6.0 gone',
     );
-    expect(told(await carry('a@example.test', { opened: { kind: 'unavailable', reason: 'no key' } }))).toBe(
+    const opened = { kind: 'unavailable', reason: 'no key' } as const;
+    expect(told(await carry('a@example.test', { opened: { ...opened, isPassing: false } }))).toBe(
       'deferred: 451 4.3.0 no key',
+    );
+    expect(told(await carry('a@example.test', { opened: { ...opened, isPassing: true } }))).toBe(
+      'postponed: 451 4.3.0 no key',
     );
     expect(told(await carry('a@example.test'))).toBe('delivered: 250 2.0.0 taken');
     expect(peer.connections().total).toBe(1);
