@@ -163,7 +163,7 @@ function unitOf(entry: Entry, visitor: Addressee): Statement[] {
   if (accepted.isOverflow && environment === 'live') unit.push(countOverflow(form, now));
   if (accepted.status !== 'accepted') return unit;
   unit.push(...enqueueNotification({ ...mail, ttl: expire.default }));
-  unit.push(countSubmission({ form: counterOf(form), at: now }));
+  unit.push(countSubmission({ form: counterOf(form) }));
   return unit;
 }
 

@@ -131,7 +131,7 @@ function confirmation(
     const ttl = expire.acknowledgment;
     unit.push(...enqueueFormMail({ ...mail, ttl, kind: 'acknowledgment', source, to: [visitor] }));
   }
-  return [...unit, countSubmission({ form: counterOf({ tenant, id: row.form }), at: now })];
+  return [...unit, countSubmission({ form: counterOf({ tenant, id: row.form }) })];
 }
 
 /** Drops what nobody confirmed in time. */

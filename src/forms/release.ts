@@ -83,7 +83,7 @@ export async function releaseSubmission(row: SubmissionRow, decision: Decision, 
     deleteOptIn({ submission: row.id }),
     recordEvent({ ...about(row, now), type: 'submission.accepted', data: { form: row.form, released: true } }),
     ...(isNotified ? [] : notify(row, form, { ...decision, now })),
-    countSubmission({ form: counterOf({ tenant: row.tenant, id: row.form }), at: now }),
+    countSubmission({ form: counterOf({ tenant: row.tenant, id: row.form }) }),
   ];
   const changed = await decide(row, false, { unit, parts });
   if (changed) {

@@ -1,17 +1,18 @@
 /** Forms and collections that the API made, and what is counted of every form, whatever is kept of its submissions. */
-import { sql } from 'kysely';
+import { sql, type RawBuilder } from 'kysely';
 import {
   countOf,
   deleteAmong,
   deleteFrom,
   finder,
   insertInto,
+  listed,
   lister,
-  listerAmong,
   newestFirst,
   query,
   reader,
   update,
+  type Statement,
 } from './statement.ts';
 import type { Store } from './store.ts';
 import type { CollectionRow, FormCounterRow, FormOverflowRow, FormRow } from './tables.ts';
@@ -88,15 +89,33 @@ export const noteForm = query<{ form: string; at: number }>(
     on conflict do nothing`,
 );
 
-const countersOf = listerAmong('form_counters', 'form');
+/** How many submissions of a form were accepted: before there were several rows for it, and since. */
+export function countedOf(form: RawBuilder<unknown>): RawBuilder<number> {
+  return sql<number>`cast(
+    coalesce((select counter.submissions from form_counters as counter where counter.form = ${form}), 0)
+    + coalesce((select sum(form_counts.submissions) from form_counts where form_counts.form = ${form}), 0) as bigint)`;
+}
 
-/** The statement that forgets these forms. */
-export const forgetForms = deleteAmong('form_counters', 'form');
+const countersOf = reader(
+  (
+    forms: readonly string[],
+  ) => sql<FormCounterRow>`select form, created_at, ${countedOf(sql`form_counters.form`)} as submissions
+    from form_counters where form in ${listed(forms)} order by form`,
+);
+
+const forgetCounters = deleteAmong('form_counters', 'form');
+const forgetCounts = deleteAmong('form_counts', 'form');
+
+/** The statements that forget these forms. */
+export function forgetForms(forms: readonly string[]): Statement[] {
+  return [forgetCounters(forms), forgetCounts(forms)];
+}
 
 /** What is known of each of these forms, by `counterOf`. */
 export async function formCounters(store: Store, forms: readonly string[]): Promise<Map<string, FormCounterRow>> {
   if (forms.length === 0) return new Map();
-  return new Map((await countersOf(store, forms)).map((row) => [row.form, row]));
+  const rows = await countersOf(store, forms);
+  return new Map(rows.map((row) => [row.form, { ...row, submissions: Math.max(0, row.submissions) }]));
 }
 
 /** Begins to count for those of these forms that are new. */

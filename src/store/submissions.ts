@@ -6,7 +6,19 @@
  * that removes it, so that a mail which is asked for meanwhile keeps what it is made of.
  */
 import { sql } from 'kysely';
-import { deleteFrom, finder, insertInto, listed, lister, query, reader, update, type Statement } from './statement.ts';
+import { countedOf } from './forms.ts';
+import {
+  deleteFrom,
+  finder,
+  insertInto,
+  listed,
+  lister,
+  query,
+  reader,
+  update,
+  type Dialect,
+  type Statement,
+} from './statement.ts';
 import type { Store } from './store.ts';
 import type { DomainStatus, FileChunkRow, SubmissionRow } from './tables.ts';
 
@@ -16,25 +28,30 @@ export const insertSubmission = insertInto('submissions');
 /** The statement that notes that a submission is to be found by its words (search.ts). */
 export const noteToIndex = insertInto('submissions_to_index');
 
+/** Rows among which the connections of daemons share the count of a form: one row would be locked by whoever commits, for all others. */
+const SLOTS = 32;
+
+function slotOf(dialect: Dialect) {
+  return dialect === 'sqlite' ? sql`0` : sql`pg_backend_pid() % ${sql.lit(SLOTS)}`;
+}
+
 /** The statement that counts one more accepted submission of the form. */
-export const countSubmission = query<{ form: string; at: number }>(
-  (value) => sql`insert into form_counters (form, submissions, created_at) values (${value('form')}, 1, ${value('at')})
-    on conflict (form) do update set submissions = form_counters.submissions + 1`,
-  {
-    columns: { form: 'text', at: 'bigint' },
-    touches: 'any',
-    build: (rows, value) => sql`insert into form_counters (form, submissions, created_at)
-      select ${value('form')}, count(*), min(${value('at')}) from ${rows} group by 1 order by 1
-      on conflict (form) do update set submissions = form_counters.submissions + excluded.submissions`,
-  },
-);
+export const countSubmission = query<{ form: string }>((value, dialect) => count(value('form'), dialect, 1), {
+  columns: { form: 'text' },
+  touches: 'any',
+  build: (rows, value) => sql`insert into form_counts (form, slot, submissions)
+    select ${value('form')}, ${slotOf('postgres')}, count(*) from ${rows} group by 1 order by 1
+    on conflict (form, slot) do update set submissions = form_counts.submissions + excluded.submissions`,
+});
 
 /** The statement that counts one less: what was accepted is spam after all. */
-export const uncountSubmission = update(
-  'form_counters',
-  [sql`submissions = submissions - 1`],
-  ['form', sql`submissions > 0`],
-);
+export const uncountSubmission = query<{ form: string }>((value, dialect) => count(value('form'), dialect, -1));
+
+function count(form: string, dialect: Dialect, change: 1 | -1) {
+  return sql<never>`insert into form_counts (form, slot, submissions)
+    values (${form}, ${slotOf(dialect)}, ${sql.lit(change)})
+    on conflict (form, slot) do update set submissions = form_counts.submissions + excluded.submissions`;
+}
 
 /** The statement that gives a submission another status; it touches no row where it had another meanwhile. */
 export const markSubmission = query<Pick<SubmissionRow, 'id' | 'status'> & { from: SubmissionRow['status'] }>(
@@ -83,11 +100,13 @@ export async function submissionToMail(store: Store, id: string): Promise<Submis
   return (await toMail(store, id))[0];
 }
 
-const counter = finder('form_counters', 'form');
+const counter = reader(
+  (form: string) => sql<{ submissions: number }>`select ${countedOf(sql`${form}`)} as submissions`,
+);
 
 /** How many submissions of the form were ever accepted. */
 export async function submissionsOf(store: Store, form: string): Promise<number> {
-  return (await counter(store, form))?.submissions ?? 0;
+  return Math.max(0, (await counter(store, form))[0]?.submissions ?? 0);
 }
 
 /** The statement that ties a file to its submission. */

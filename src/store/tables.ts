@@ -206,12 +206,19 @@ export interface Tables {
     /** Chunks whose submission never came are swept by age. */
     created_at: number;
   };
-  /** Accepted submissions of a form; outlives their retention. */
+  /** A form that was published; outlives the retention of its submissions. */
   form_counters: {
     form: string;
+    /** Accepted before there were `form_counts`, which count on. */
     submissions: number;
     /** When the form was first known. */
     created_at: number;
+  };
+  /** Accepted submissions of a form, by slot: connections of several daemons count in rows of their own. */
+  form_counts: {
+    form: string;
+    slot: number;
+    submissions: number;
   };
   messages: {
     id: string;

@@ -7,6 +7,7 @@ import { PassingError, UserError } from '../../src/lib/errors.ts';
 import { createStore } from '../../src/store/database.ts';
 import { findDestination, noteDue } from '../../src/store/destinations.ts';
 import { insertInto, query } from '../../src/store/statement.ts';
+import { countSubmission, submissionsOf } from '../../src/store/submissions.ts';
 import { StoreError, UnknownOutcomeError, type Store } from '../../src/store/store.ts';
 import { openAppliance } from '../harness/binary.ts';
 import { startCatcher } from '../harness/catcher.ts';
@@ -194,6 +195,25 @@ test('all statements of a unit are sent before any of them is answered; many uni
   const units = Array.from({ length: 500 }, (_, i) => [insertSecret({ name: `many ${i}`, value: 'x', created_at: 1 })]);
   await Promise.all(units.map((unit) => store.write(unit)));
   expect((await transactions(store)) - before).toBeLessThan(20);
+});
+
+test('a daemon that is slow to commit the posts of a form holds up those of no other', async () => {
+  const direct = new URL(await postgres.createDatabase(`faults_${++databases}`));
+  const line = await startHeldLine(Number(direct.port));
+  // Two others, because one may share the slot of the first by chance.
+  const others = await Promise.all([openStore(direct.href), openStore(direct.href)]);
+  direct.port = `${line.port}`;
+  const slow = await openStore(direct.href);
+  const count = () => countSubmission({ form: 'example.com/contact' });
+  await slow.write([count()]);
+  line.holdUntil('never sent');
+  const held = slow.write([count()]).catch((error: unknown) => error);
+  const [watcher] = others;
+  const open = sql`SELECT 1 FROM pg_stat_activity WHERE state = 'idle in transaction'`;
+  await until('it is held', async () => (await open.execute(watcher.read)).rows.length === 1);
+  await Promise.any(others.map((store) => store.write([count()])));
+  expect(await submissionsOf(watcher, 'example.com/contact')).toBeGreaterThanOrEqual(2);
+  expect(await held).toBeInstanceOf(StoreError);
 });
 
 /** How many transactions have written. */

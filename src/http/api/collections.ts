@@ -112,7 +112,7 @@ export function collectionsRoutes(services: Services): Route[] {
       }
       const shown = success(await show(found, call.context));
       const ids = [...found.forms.values()].map(counterOf);
-      await store.write([deleteCollection({ name }), forgetForms(ids)]);
+      await store.write([deleteCollection({ name }), ...forgetForms(ids)]);
       return shown;
     },
   });

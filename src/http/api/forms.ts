@@ -272,7 +272,7 @@ export function formsRoutes(services: Services): Route[] {
 }
 
 function deletion(row: FormRow): Statement[] {
-  return [deleteForm(row), forgetForms([counterOf(row)])];
+  return [deleteForm(row), ...forgetForms([counterOf(row)])];
 }
 
 /** Forms as the API shows them; `tenant` is the one whose recipients are meant, by default that of the forms. */

@@ -33,6 +33,7 @@ import { inboundLists } from './0033-inbound-lists.ts';
 import { revisionAuthor } from './0034-revision-author.ts';
 import { turns } from './0040-turns.ts';
 import { members } from './0048-members.ts';
+import { formCounts } from './0054-form-counts.ts';
 
 /** By name, as Kysely's migrator wants them. */
 export function migrationsFor(dialect: Dialect): Record<string, Migration> {
@@ -69,5 +70,6 @@ export function migrationsFor(dialect: Dialect): Record<string, Migration> {
     '0034-revision-author': revisionAuthor(dialect),
     '0040-turns': turns(dialect),
     '0048-members': members(dialect),
+    '0054-form-counts': formCounts(dialect),
   };
 }
