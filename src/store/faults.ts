@@ -9,7 +9,8 @@ const PASSING =
  */
 const PASSING_STATE = /^(?:08...|25006|53...|55P03|57014|57P0.|58...)$/;
 /** What pg says of a connection that was closed or not made in time. */
-const PASSING_WORDS = /^(?:Connection terminated|timeout expired|timeout exceeded)/;
+const PASSING_WORDS =
+  /^(?:Connection terminated|timeout expired|timeout exceeded|Client (?:was closed|has encountered a connection error))/;
 
 /** A server that cannot be reached or is not up yet, a disk without room, a daemon that has not ended yet. */
 export function isPassing(error: unknown): boolean {

@@ -82,9 +82,9 @@ class Servers {
     return this.#hosts.length;
   }
 
-  /** How often a connection is tried before it is given up. */
+  /** How often a connection is tried before it is given up; twice each, because others who try at the same time move on as well. */
   get mostTries(): number {
-    return this.#hosts.flat().length;
+    return this.#hosts.flat().length * (this.#hosts.length > 1 ? 2 : 1);
   }
 
   get current(): Target {

@@ -21,6 +21,8 @@ export interface Catcher {
   readonly mails: readonly Caught[];
   /** How many different submissions there are among them. */
   count(): number;
+  /** Whether a mail with this reference has come. */
+  has(reference: string): boolean;
   /** From now on mails are read to their end and get no answer (true), or are taken again (false). */
   hang(on: boolean): void;
   /** How many mails got no answer so far. */
@@ -62,6 +64,7 @@ export async function startCatcher(): Promise<Catcher> {
     port: bound.port,
     mails,
     count: () => references.size,
+    has: (reference) => references.has(reference),
     hang(on) {
       hanging = on;
     },

@@ -26,6 +26,8 @@ export interface Tally {
   readonly accepted: ReadonlySet<string>;
   /** Those that were answered with anything else, and with what. */
   readonly refused: ReadonlyMap<string, number>;
+  /** Those that were answered with OUTCOME_UNKNOWN, and are not among the refused: nobody knows. */
+  readonly unknown: ReadonlySet<string>;
   /** Those whose connection was cut before there was an answer: nothing was promised. */
   readonly unanswered: ReadonlySet<string>;
 }
@@ -53,6 +55,7 @@ export function startLoad(options: LoadOptions): Load {
   const agent = new Agent({ keepAlive: true, maxSockets: Infinity });
   const accepted = new Set<string>();
   const refused = new Map<string, number>();
+  const unknown = new Set<string>();
   const unanswered = new Set<string>();
   let next = 0;
   let stopped = false;
@@ -61,6 +64,7 @@ export function startLoad(options: LoadOptions): Load {
   return {
     accepted,
     refused,
+    unknown,
     unanswered,
     done,
     stop() {
@@ -86,6 +90,7 @@ export function startLoad(options: LoadOptions): Load {
         if (stopped) return;
         await sleep(50);
       } else if (answer === 'cut') return void unanswered.add(reference);
+      else if (answer === 'unknown') return void unknown.add(reference);
       else if (answer === 200) return void accepted.add(reference);
       else return void refused.set(reference, answer);
     }
@@ -104,14 +109,20 @@ interface FormData {
   readonly body: Buffer;
 }
 
-function post(url: string, { type, body }: FormData, agent: Agent): Promise<number | 'cut' | 'nobody there'> {
+type Answer = number | 'unknown' | 'cut' | 'nobody there';
+
+function post(url: string, { type, body }: FormData, agent: Agent): Promise<Answer> {
   return new Promise((resolve) => {
     const headers = { Accept: 'application/json', 'Content-Type': type, 'Content-Length': body.length };
     const sent: ClientRequest = request(url, { method: 'POST', agent, headers }, (response) => {
-      // The status line is the promise, however the rest ends.
-      resolve(response.statusCode ?? 0);
+      const { statusCode: status = 0 } = response;
+      // The status line is the promise, however the rest ends; but for what a 503 means.
+      if (status !== 503) resolve(status);
+      let text = '';
+      response.setEncoding('utf8');
       response.on('error', () => undefined);
-      response.resume();
+      response.on('data', (part: string) => (text += part));
+      response.on('close', () => resolve(text.includes('OUTCOME_UNKNOWN') ? 'unknown' : status));
     });
     sent.on('error', (error) => resolve(codeOf(error) === 'ECONNREFUSED' ? 'nobody there' : 'cut'));
     sent.end(body);

@@ -6,7 +6,8 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
 import pg from 'pg';
-import { freePort, startChild, untilReady } from './child.ts';
+import { codeOf } from '../../src/lib/errors.ts';
+import { freePort, startChild, untilReady, type Child } from './child.ts';
 import { idsOf, isRoot } from './debian-users.ts';
 import { needPackage } from './debian.ts';
 
@@ -24,6 +25,10 @@ export interface Postgres {
   /** Stops all its processes where they are (SIGSTOP): connections stay open, and nothing is answered. */
   freeze(): void;
   thaw(): void;
+  /** Ends it as a power cut does (SIGQUIT): what is on the disk stays. */
+  crash(): Promise<void>;
+  /** Starts it again after a crash, at the same address. */
+  restart(): Promise<void>;
   close(): Promise<void>;
 }
 
@@ -68,20 +73,26 @@ export async function startPostgres(
   }
   if (hba !== undefined) await write('pg_hba.conf', `${hba.join('\n')}\n`);
   const port = await freePort();
-  const server = await startChild(
-    join(bin, 'postgres'),
-    ['-D', data, '-k', folder, '-h', '127.0.0.1', '-p', `${port}`, ...all.flatMap((setting) => ['-c', setting])],
-    where,
-  );
   const url = `postgres://postgres@127.0.0.1:${port}/postgres`;
+  let server = await launch();
   let isFrozen = false;
   try {
-    await untilReady(server, () =>
-      /database system is ready to accept (?:read-only )?connections/.test(server.output()),
-    );
+    await untilReady(server, isReady);
   } catch (error) {
     await close();
     throw error;
+  }
+
+  function launch(): Promise<Child> {
+    return startChild(
+      join(bin, 'postgres'),
+      ['-D', data, '-k', folder, '-h', '127.0.0.1', '-p', `${port}`, ...all.flatMap((setting) => ['-c', setting])],
+      where,
+    );
+  }
+
+  function isReady(): boolean {
+    return /database system is ready to accept (?:read-only )?connections/.test(server.output());
   }
 
   /** A file of the server in its folder; answers its path. */
@@ -94,17 +105,32 @@ export async function startPostgres(
 
   return {
     url,
-    pid: server.pid,
+    get pid() {
+      return server.pid;
+    },
     log: () => server.output(),
     createDatabase,
     freeze: () => signal('SIGSTOP'),
     thaw: () => signal('SIGCONT'),
+    crash: () => server.stop('SIGQUIT'),
+    async restart() {
+      server = await launch();
+      await untilReady(server, isReady);
+    },
     close,
   };
 
   function signal(name: 'SIGSTOP' | 'SIGCONT'): void {
     isFrozen = name === 'SIGSTOP';
-    for (const pid of [server.pid, ...childrenOf(server.pid)]) process.kill(pid, name);
+    process.kill(server.pid, name);
+    for (const pid of childrenOf(server.pid)) {
+      try {
+        process.kill(pid, name);
+      } catch (error) {
+        // A session that has just ended.
+        if (codeOf(error) !== 'ESRCH') throw error;
+      }
+    }
   }
 
   async function createDatabase(name: string): Promise<string> {

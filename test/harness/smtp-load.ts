@@ -45,6 +45,7 @@ export function startSmtpLoad({ port, connections, to, nobody, kind, pauseMs = 0
     accepted,
     refused,
     unanswered,
+    unknown: new Set(),
     done,
     stop() {
       stopped = true;

@@ -13,6 +13,8 @@ export interface TcpProxy {
   thaw(): void;
   /** Hangs up on new connections at once, as a proxy without a backend does. */
   refuse(refusing: boolean): void;
+  /** Hangs up on the connections that there are. */
+  hangUp(): void;
   /**
    * Whenever a client sends these bytes: hangs up on both sides. `behind` decides what the server does before: `server
    * has them` waits for its reply, which the client never gets; `server lacks them` passes nothing on.
@@ -98,6 +100,9 @@ export async function startTcpProxy(firstTarget: number): Promise<TcpProxy> {
     },
     refuse(refusing) {
       isRefusing = refusing;
+    },
+    hangUp() {
+      for (const pair of pairs) end(pair);
     },
     cutAt(bytes, behind = 'server has them') {
       cut = bytes === undefined ? undefined : { bytes, passes: behind === 'server has them' };
