@@ -376,17 +376,19 @@ function count(text: string, pattern: RegExp): number {
 /** Whether what has capitals is written in them. */
 function isShouting(text: string): boolean {
   const sample = text.slice(0, 500);
-  const lower = sample.toLowerCase();
+  const capitals = differences(sample, sample.toLowerCase());
+  // Of most texts this is the end.
+  if (capitals < 40) return false;
   const upper = sample.toUpperCase();
-  if (lower.length !== sample.length || upper.length !== sample.length) return false;
-  let capitals = 0;
-  let small = 0;
-  for (let i = 0; i < sample.length; i++) {
-    const code = sample.charCodeAt(i);
-    if (code !== lower.charCodeAt(i)) capitals++;
-    else if (code !== upper.charCodeAt(i)) small++;
-  }
-  return capitals >= 40 && capitals > small * 4;
+  return upper.length === sample.length && capitals > differences(sample, upper) * 4;
+}
+
+/** In how many places they differ; none where they are not of one length. */
+function differences(one: string, other: string): number {
+  if (one.length !== other.length) return 0;
+  let count = 0;
+  for (let i = 0; i < one.length; i++) if (one.charCodeAt(i) !== other.charCodeAt(i)) count++;
+  return count;
 }
 
 function noteSender({ values, text, email }: Text, hosts: KnownHosts, note: Note): void {

@@ -331,12 +331,11 @@ function scriptsOf(text: string): [script: (typeof SCRIPTS)[number], count: numb
  */
 const RARE =
   'bcdkmpqvx cbdfgpwx dqx fckmnpqwx gcfpqx hcdfhpqx jbhjqwxy kdfqxz lqx mqvwxz nx pdmqwxz qbcdfghjklmnpqstwxyz rx sx tq vbdfghmpqwx wbdfgjmqtvwx xbdfgjklmnqrsuvwxyz yqxy zqx';
-/** Such a pair, of which the first letter is consumed. */
-const RARE_PAIR = new RegExp(RARE.replaceAll(/(\w)(\w+) ?/g, '$1(?=[$2])|').slice(0, -1), 'gi');
+/** By both letters, as 5 bits each: whether they are such a pair. */
+const RARE_PAIRS = rarePairs();
 const MIN_WORD_LENGTH = 8;
 const GIBBERISH_SAMPLE = 4096;
 const TOKEN = /[^\s,;:!?()"“”]+/g;
-const LONG_WORD = /[A-Za-z]{8,}/g;
 const LETTERS_ONLY = /^[A-Za-z]+\.?$/;
 const ROMAN = /^[ivxlcdm]+$/i;
 /** Looks like data of its own kind, whose letters say nothing. */
@@ -344,7 +343,7 @@ const NO_TEXT = /[@\d]|:\/\//;
 
 /** What random letters say. */
 export function gibberishReasons(values: readonly Value[]): Reason[] {
-  if (!values.some(({ text }) => text.slice(0, GIBBERISH_SAMPLE).match(LONG_WORD)?.some(hasRarePair))) return [];
+  if (!values.some(({ text }) => hasOddWord(text))) return [];
   let letters = 0;
   let random = 0;
   let example = '';
@@ -363,16 +362,55 @@ export function gibberishReasons(values: readonly Value[]): Reason[] {
   return [{ name: 'gibberish', score, detail: example === '' ? 'random letters' : `random letters: ${example}` }];
 }
 
-function hasRarePair(word: string): boolean {
-  return countOf(word, RARE_PAIR) > 0 || isRandom(word);
+/** Whether a long run of letters has a rare pair, or looks as if drawn by lot: next to no honest text has one. */
+function hasOddWord(text: string): boolean {
+  const length = Math.min(text.length, GIBBERISH_SAMPLE);
+  let start = 0;
+  for (let i = 0; i <= length; i++) {
+    if (i < length && isLetter(text.charCodeAt(i))) continue;
+    if (i - start >= MIN_WORD_LENGTH) {
+      const word = text.slice(start, i);
+      if (rarePairsOf(word) > 0 || isRandom(word)) return true;
+    }
+    start = i + 1;
+  }
+  return false;
 }
 
 /** Whether letters were drawn by lot. */
 function isRandom(word: string): boolean {
-  if (word.length < MIN_WORD_LENGTH || ROMAN.test(word)) return false;
-  const rare = countOf(word, RARE_PAIR);
+  if (word.length < MIN_WORD_LENGTH) return false;
+  const rare = rarePairsOf(word);
   const isRare = rare >= 3 || (rare === 2 && word.length <= 11);
-  return isRare || countOf(word, INNER_CAPITAL) >= Math.max(3, word.length / 4.2);
+  return (isRare || countOf(word, INNER_CAPITAL) >= Math.max(3, word.length / 4.2)) && !ROMAN.test(word);
+}
+
+function rarePairs(): Uint8Array {
+  const pairs = new Uint8Array(1024);
+  for (const [first = '', ...seconds] of RARE.split(' ')) {
+    for (const second of seconds) pairs[pairOf(first.charCodeAt(0), second.charCodeAt(0))] = 1;
+  }
+  return pairs;
+}
+
+function rarePairsOf(word: string): number {
+  let rare = 0;
+  for (let i = 1; i < word.length; i++) {
+    const first = word.charCodeAt(i - 1);
+    const second = word.charCodeAt(i);
+    if (isLetter(first) && isLetter(second)) rare += RARE_PAIRS[pairOf(first, second)] ?? 0;
+  }
+  return rare;
+}
+
+/** Of the 52 letters of ASCII, whatever their case. */
+function pairOf(first: number, second: number): number {
+  return ((first & 31) << 5) | (second & 31);
+}
+
+function isLetter(code: number): boolean {
+  const small = code | 32;
+  return small >= 97 && small <= 122;
 }
 
 /** Whether what was written beside names, addresses and numbers is words of random letters alone. */
@@ -383,7 +421,7 @@ function isRandomMessage(values: readonly Value[]): boolean {
   if (tokens.length === 0 || !tokens.every((token) => LETTERS_ONLY.test(token))) return false;
   // Where there is nothing else but one long word or two, two rare pairs are enough.
   const isShort = tokens.length <= 2 && tokens.every((token) => token.length > MIN_WORD_LENGTH && !ROMAN.test(token));
-  return tokens.every(isRandom) || (isShort && tokens.reduce((sum, token) => sum + countOf(token, RARE_PAIR), 0) >= 2);
+  return tokens.every(isRandom) || (isShort && tokens.reduce((sum, token) => sum + rarePairsOf(token), 0) >= 2);
 }
 
 /** `camelCase` has one. */
@@ -654,7 +692,7 @@ function marksOf(words: readonly number[]): number[] {
   for (let at = 0; at <= end; at++) {
     let hash = 0x811c9dc5;
     for (let i = 0; i < ROW_OF_WORDS; i++) hash = Math.imul(hash ^ (words[at + i] ?? 0), 0x01000193) ^ (hash >>> 15);
-    const mark = Math.imul(hash ^ (hash >>> 16), 0x7feb352d) >>> 0;
+    const mark = Math.imul(hash ^ (hash >>> 16), 0x7feb352d);
     if (mark >= limit || least.includes(mark)) continue;
     const next = least.findIndex((other) => other > mark);
     least.splice(next === -1 ? least.length : next, 0, mark);
