@@ -179,16 +179,22 @@ export function insertInto<T extends Table>(
   row: R & Record<Exclude<keyof R, Column<T>>, never>,
   expect?: number,
 ) => Statement<never> {
-  const statements = new Map<string, (row: object, expect?: number) => Statement<never>>();
+  // A table is filled in a few ways at most: to compare names takes less than to join them.
+  const known: { readonly columns: readonly string[]; readonly statement: ReturnType<typeof insertOf> }[] = [];
   return (row, expect) => {
     const columns = Object.keys(row);
-    const key = columns.join();
-    let statement = statements.get(key);
-    if (statement === undefined) {
-      statements.set(key, (statement = insertOf(table, columns, onConflict)));
-    }
+    const found = known.find((each) => isSame(each.columns, columns));
+    if (found !== undefined) return found.statement(row, expect);
+    const statement = insertOf(table, columns, onConflict);
+    known.push({ columns, statement });
     return statement(row, expect);
   };
+}
+
+function isSame(one: readonly string[], other: readonly string[]): boolean {
+  if (one.length !== other.length) return false;
+  for (let i = 0; i < one.length; i++) if (one[i] !== other[i]) return false;
+  return true;
 }
 
 function insertOf(table: Table, columns: readonly string[], onConflict?: RawBuilder<unknown>) {
