@@ -5,6 +5,7 @@ import { join } from 'node:path';
 import { startChild, untilReady, type Child } from '../../test/harness/child.ts';
 
 export interface Program {
+  readonly pid: number;
   readonly port: number;
   /** Removes what it left in its folder for temporary files, so that no side pays for the other's. */
   tidy(): Promise<void>;
@@ -20,6 +21,7 @@ export async function startReference(name: string, settings: object = {}): Promi
   });
   await untilReady(child, () => printedPort(child) > 0);
   return {
+    pid: child.pid,
     port: printedPort(child),
     async tidy() {
       for (const name of await readdir(folder)) await rm(join(folder, name), { recursive: true, force: true });
