@@ -41,15 +41,15 @@ const MISSES = { count: 20, windowMs: 3_600_000 };
 export async function askNames(names: readonly string[], claimant: Claimant, parts: NameParts): Promise<Names> {
   const { tenant, slug } = claimant;
   const { collections, unavailable } = parts.snapshot();
-  const others = names.filter((name) => {
+  const otherNames = names.filter((name) => {
     const known = collections.get(name);
     return slug === undefined || known?.tenant !== tenant || known.project?.slug !== slug;
   });
-  if (others.length > 0 && accountOf(tenant) !== OPERATOR) {
+  if (otherNames.length > 0 && accountOf(tenant) !== OPERATOR) {
     const verdict = await parts.limits.peek({ name: bucketOf(tenant), limit: MISSES });
     if (!verdict.allowed) return { kind: 'too-often', verdict };
   }
-  for (const name of others) {
+  for (const name of otherNames) {
     const isTaken = collections.has(name) || unavailable.has(`c/${name}`);
     if (isTaken || (await findCollectionRow(parts.store, name)) !== undefined) return nameTaken(name, tenant, parts);
   }

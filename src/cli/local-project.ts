@@ -104,7 +104,7 @@ export function formsIn({ domains, collections }: ProjectConfig): LocalForm[] {
 
 /** The variables of its templates; `given` overrides them, its `form` member by member. */
 export function sampleOf(form: LocalForm | undefined, given: Variables = {}): Variables {
-  const { form: givenFields, ...others } = given;
+  const { form: givenFields, ...otherFields } = given;
   const values = { ...sampleFields(form?.config), ...(typeof givenFields === 'object' ? givenFields : {}) };
   const config = { fields: form?.config.fields ?? {} };
   const domain = form === undefined ? 'example.com' : (form.domain ?? 'mail.example.net');
@@ -126,6 +126,6 @@ export function sampleOf(form: LocalForm | undefined, given: Variables = {}): Va
       form?.config.uploads?.enabled === true
         ? [{ filename: 'notes.pdf', size: 48_213, content_type: 'application/pdf' }]
         : [],
-    ...others,
+    ...otherFields,
   };
 }

@@ -178,11 +178,11 @@ async function rollback(api: Api, { project, revision, yes, dryRun }: RollbackFl
 /** Throws UserError where there is none such. */
 async function revisionToRestore(client: Client, slug: string, wanted: string): Promise<Bundle & { id: string }> {
   const { revisions } = await client.call({ route: routes.config, params: { slug } });
-  const others = revisions.filter(({ current }) => !current);
-  const id = /^\d+$/.test(wanted) ? others[Number(wanted) - 1]?.id : wanted;
+  const earlier = revisions.filter(({ current }) => !current);
+  const id = /^\d+$/.test(wanted) ? earlier[Number(wanted) - 1]?.id : wanted;
   if (id === undefined) {
-    if (others.length === 0) throw new UsageError(`${slug} has no earlier revision`);
-    const there = counted(others.length, 'earlier revision');
+    if (earlier.length === 0) throw new UsageError(`${slug} has no earlier revision`);
+    const there = counted(earlier.length, 'earlier revision');
     throw new UsageError(`${slug} has only ${there}. To list them, run: postern projects revisions ${slug}`);
   }
   const { config, files } = await client.call({ route: routes.config, params: { slug }, query: { revision: id } });

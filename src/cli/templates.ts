@@ -249,8 +249,8 @@ function uses({ config }: LocalForm, name: string, type: TemplateType): boolean 
 export function findForm(forms: readonly LocalForm[], id: string): LocalForm {
   const found = forms.find((form) => form.id === id);
   if (found !== undefined) return found;
-  const [only, ...others] = forms.filter((form) => form.id.endsWith(`/${id}`));
-  if (only !== undefined && others.length === 0) return only;
+  const [only, ...rest] = forms.filter((form) => form.id.endsWith(`/${id}`));
+  if (only !== undefined && rest.length === 0) return only;
   throw unknownName(
     'form',
     id,

@@ -163,8 +163,8 @@ function unknownKey(key: string, path: Path, schema: Schema): Finding {
   const misplaced = misplacedKey(key, path, schema);
   if (misplaced !== undefined) return { path: [...path, key], message: message + misplaced, key: true };
   const suggestion = nearest(key, known) ?? known.find((each) => each === OTHER_NAMES[key.toLowerCase()]);
-  const others = suggestion === undefined ? `; known here: ${known.join(', ')}` : '';
-  return { path: [...path, key], message: message + others, suggestion, key: true };
+  const hint = suggestion === undefined ? `; known here: ${known.join(', ')}` : '';
+  return { path: [...path, key], message: message + hint, suggestion, key: true };
 }
 
 /** Where it belongs instead: into the map around this one, into one of the maps in it, into another file. */

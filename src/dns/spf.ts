@@ -115,10 +115,10 @@ export async function adviseSpf(domain: string, texts: readonly string[], world:
   if ('kind' in faults) return { ...unanswered(faults), found };
   if (faults.length === 0) return ok(found);
   const kept = await tenable(found.flatMap(meantTerms), place);
-  const others = kept.terms.filter((term) => ![...byName, ...byAddress].includes(bare(term)));
-  const named = merged(byName, others);
+  const otherTerms = kept.terms.filter((term) => ![...byName, ...byAddress].includes(bare(term)));
+  const named = merged(byName, otherTerms);
   // Addresses cost no look-up, where the name would be one too many.
-  const value = (await excessOf(named, place)).length === 0 ? named : merged(byAddress, others);
+  const value = (await excessOf(named, place)).length === 0 ? named : merged(byAddress, otherTerms);
   const length = Buffer.byteLength(value);
   const long =
     length > MAX_LENGTH
@@ -156,10 +156,10 @@ function isRedirect(term: string): boolean {
  * One record of our terms and those of others, each once; it ends as the first of several did. A redirect that cannot be
  * the end is an include: what it lets pass still does. Of modifiers that explain, one may be there (§6).
  */
-function merged(ours: readonly string[], others: readonly string[]): string {
-  const end = others.find(isAll) ?? others.find(isRedirect);
-  const explanation = others.find(isExplanation);
-  const middle = others
+function merged(ours: readonly string[], otherTerms: readonly string[]): string {
+  const end = otherTerms.find(isAll) ?? otherTerms.find(isRedirect);
+  const explanation = otherTerms.find(isExplanation);
+  const middle = otherTerms
     .filter((term) => !isAll(term) && term !== end && (!isExplanation(term) || term === explanation))
     .map((term) => term.replace(/^redirect=/i, 'include:'));
   const ending = end === undefined ? [] : [end.replace(/^\+?all$/i, '~all')];

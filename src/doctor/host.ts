@@ -110,11 +110,13 @@ export async function checkHostDkim({ resolver }: Host, records: readonly Domain
  * `domains` have its address in their DMARC records.
  */
 export async function checkReports({ hostname, resolver }: Host, domains: readonly string[]): Promise<Results> {
-  const others = domains.filter((name) => name !== hostname && !hostname.endsWith(`.${name}`)).slice(0, MAX_REPORTING);
-  const [first] = others;
+  const otherDomains = domains
+    .filter((name) => name !== hostname && !hostname.endsWith(`.${name}`))
+    .slice(0, MAX_REPORTING);
+  const [first] = otherDomains;
   if (first === undefined) return [];
   const answers = await Promise.all(
-    others.map(async (name) => ({ name, answer: await resolver.txt(`${name}._report._dmarc.${hostname}`) })),
+    otherDomains.map(async (name) => ({ name, answer: await resolver.txt(`${name}._report._dmarc.${hostname}`) })),
   );
   const without = answers.filter(
     ({ answer }) =>

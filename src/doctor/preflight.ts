@@ -55,14 +55,14 @@ export async function checkBeforeStart(parts: PreflightParts): Promise<Preflight
     checkPort25(parts, undefined),
     listenersOn(placesOf(config)),
   ]);
-  const others = listeners.filter(({ unit }) => !OWN_UNITS.has(unit));
+  const otherListeners = listeners.filter(({ unit }) => !OWN_UNITS.has(unit));
   const incoming = await checkWayIn({ config, addresses, own, isServing: listeners.length > 0 });
   const all: [name: string, results: readonly Result[]][] = [
     ['host_name', [...[name].flat(), ...strangers(hostname, named, own)]],
     ['reverse_dns', [reverse].flat()],
     ['port_25_out', [out].flat()],
     ['port_25_in', incoming],
-    ['ports', portResults(config, others)],
+    ['ports', portResults(config, otherListeners)],
   ];
   const checks = all.flatMap(([check, results]) =>
     results.map(({ advice, ...result }) => ({
@@ -99,10 +99,10 @@ function strangers(hostname: string, named: readonly string[], own: readonly str
     }));
 }
 
-function portResults(config: ServerConfig, others: readonly Listener[]): Result[] {
+function portResults(config: ServerConfig, otherListeners: readonly Listener[]): Result[] {
   const ports = [...new Set(placesOf(config).map(({ port }) => port))].toSorted((a, b) => a - b);
-  if (others.length === 0) return [{ status: 'ok', found: `${ports.join(', ')}: not used by other programs` }];
-  return others.map((other) => {
+  if (otherListeners.length === 0) return [{ status: 'ok', found: `${ports.join(', ')}: not used by other programs` }];
+  return otherListeners.map((other) => {
     const { port, program = 'another program' } = other;
     return { status: 'failed', found: `port ${port} is used by ${program}`, advice: `End it: ${commandToEnd(other)}` };
   });

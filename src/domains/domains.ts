@@ -290,8 +290,8 @@ export function createDomains(options: DomainsOptions): Domains {
     const claimed = { tenant, name };
     if (was === 'pending' && changed !== undefined) {
       const lapsed = endLapsedOwnership({ ...claimed, before: lapsedBefore() });
-      const others = touchOtherOwners(claimed, 0);
-      const written = await writeIfMet(store, [lockDomain(claimed), lapsed, update, others, ...notices]);
+      const touched = touchOtherOwners(claimed, 0);
+      const written = await writeIfMet(store, [lockDomain(claimed), lapsed, update, touched, ...notices]);
       // Another daemon was faster, or another account; or the claim is gone.
       if (written === undefined) return readAgain(row);
       for (const other of written[1].rows) {

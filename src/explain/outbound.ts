@@ -142,8 +142,8 @@ function tlsStep(nextHop: NextHop, attempts: readonly RecentAttempt[]): Step {
   const seen = last === undefined ? 'nothing was delivered there lately' : `last seen: ${last.tls ?? 'clear text'}`;
   const dane = nextHop.hosts.flatMap(({ name, tlsa }) => (tlsa === undefined ? [] : [{ name, ...tlsa }]));
   if (dane.length > 0) {
-    const others = nextHop.hosts.filter(({ tlsa }) => tlsa === undefined).map(({ name }) => name);
-    const rest = others.length === 0 ? '' : `; no such record: ${others.join(', ')}`;
+    const withoutTlsa = nextHop.hosts.filter(({ tlsa }) => tlsa === undefined).map(({ name }) => name);
+    const rest = withoutTlsa.length === 0 ? '' : `; no such record: ${withoutTlsa.join(', ')}`;
     const isAny = dane.every(({ records }) => records.length === 0);
     const whose = isAny ? 'with any certificate' : 'with the certificate that DNSSEC names';
     return passes('tls', `TLS is required, ${whose} (${seen})`, `DANE: ${dane.map(daneText).join('; ')}${rest}`);

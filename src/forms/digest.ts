@@ -264,8 +264,8 @@ export function entryOf(submission: SubmissionRow, config: FormConfig | undefine
   const name = visitorName(fields);
   const address = config === undefined ? undefined : emailOf(fields, config);
   const sender = [name, address && (name === undefined ? address : `<${address}>`)].filter(Boolean).join(' ');
-  const others = fields.filter(([key]) => config === undefined || !isEmailField(key, config));
-  const texts = others.map(([, value]) => valuesOf(value).join(', ')).filter((text) => text.trim() !== name);
+  const otherFields = fields.filter(([key]) => config === undefined || !isEmailField(key, config));
+  const texts = otherFields.map(([, value]) => valuesOf(value).join(', ')).filter((text) => text.trim() !== name);
   return {
     form: inert(config?.name ?? submission.form, MAX_SENDER_CHARACTERS),
     at: submission.created_at,

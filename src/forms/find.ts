@@ -25,8 +25,8 @@ export function findSendForm(domain: Domain, named: string | undefined): Form | 
     const form = key === undefined ? undefined : domain.forms.get(key);
     if (form !== undefined) return form;
   }
-  const [only, ...others] = domain.forms.values();
-  return others.length === 0 ? only : undefined;
+  const [only, ...rest] = domain.forms.values();
+  return rest.length === 0 ? only : undefined;
 }
 
 /** The form of the domain with this key, else the one that is called so. */

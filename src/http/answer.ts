@@ -254,8 +254,8 @@ export function wordsOf(refusal: Refusal): string {
 }
 
 /** The message of this refusal, or of the one error in it. */
-function ownWords({ message, errors: [first, ...others] = [] }: Refusal): Localized | undefined {
-  return message ?? (others.length === 0 ? first?.message : undefined);
+function ownWords({ message, errors: [first, ...rest] = [] }: Refusal): Localized | undefined {
+  return message ?? (rest.length === 0 ? first?.message : undefined);
 }
 
 /** What a visitor is told, and beside it in English what only the owner of the site can use. */

@@ -113,6 +113,8 @@ export function hashedAddress(address: string): string {
 
 /** The domains that the same mailbox may be written with. */
 export function domainsOf({ domain }: Pick<Address, 'domain'>): string[] {
-  const others = [...SAME_DOMAIN].flatMap(([one, other]) => (one === domain ? [other] : other === domain ? [one] : []));
-  return [...new Set([domain, ...others, domainToUnicode(domain)])];
+  const sameDomains = [...SAME_DOMAIN].flatMap(([one, other]) =>
+    one === domain ? [other] : other === domain ? [one] : [],
+  );
+  return [...new Set([domain, ...sameDomains, domainToUnicode(domain)])];
 }

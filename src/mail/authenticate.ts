@@ -148,9 +148,9 @@ function judged(fields: readonly Field[]): Field[] {
 
 /** Whose policy counts (RFC 9989 §5.3.1): the author that mailauth, which looks it up, reads as well. */
 function agreed(author: AuthorReading, authors: readonly string[]): AuthorReading {
-  const [theirs, ...others] = authors;
+  const [theirs, ...rest] = authors;
   if (author.kind !== 'one') return author;
-  if (theirs !== undefined && others.length === 0 && isSameAddress(author.address, theirs)) return author;
+  if (theirs !== undefined && rest.length === 0 && isSameAddress(author.address, theirs)) return author;
   return { kind: 'unclear', fault: NOT_ONE_AUTHOR };
 }
 

@@ -14,8 +14,8 @@ export function forwardHeaders({
   readonly original: string;
   readonly targets: readonly string[];
 }): string {
-  const [target, ...others] = targets;
-  const forwarded = target === undefined || others.length > 0 ? '' : `X-Forwarded-To: ${asciiAddress(target)}\r\n`;
+  const [target, ...rest] = targets;
+  const forwarded = target === undefined || rest.length > 0 ? '' : `X-Forwarded-To: ${asciiAddress(target)}\r\n`;
   return `${forwarded}Delivered-To: ${asciiAddress(original)}\r\n`;
 }
 
@@ -57,8 +57,8 @@ function withoutComments(text: string): string {
 
 /** Whether anything says who wrote it, in one field and in words that can be read. */
 export function authorOf(header: string): { readonly name: string; readonly address: string } | undefined {
-  const [from, ...others] = fieldsOf(header).filter(({ name }) => name === 'from');
-  return from === undefined || others.length > 0 ? undefined : firstMailbox(valueOf(from));
+  const [from, ...rest] = fieldsOf(header).filter(({ name }) => name === 'from');
+  return from === undefined || rest.length > 0 ? undefined : firstMailbox(valueOf(from));
 }
 
 /**

@@ -308,8 +308,8 @@ export function receivedLine(arrival: Arrival): string {
   // Neither a domain nor this client's address: what it said is in the comment alone.
   const from = name ?? literal;
   const said = name === undefined && helo !== literal ? ` helo=${printable(helo)}` : '';
-  const [recipient, ...others] = recipients;
-  const isTold = recipient !== undefined && others.length === 0 && !needsSmtpUtf8(recipient.original);
+  const [recipient, ...rest] = recipients;
+  const isTold = recipient !== undefined && rest.length === 0 && !needsSmtpUtf8(recipient.original);
   const lines = [
     `Received: from ${from} (${literal}${said})`,
     `by ${hostname} with ${protocol}${tls === null ? '' : ` (${printable(tls)})`} id ${id}`,
@@ -346,9 +346,9 @@ export const MAX_FROM_BYTES = 16_384;
 export const NOT_ONE_AUTHOR = 'the From header must be one address, such as Shop <shop@example.com>';
 
 export function readAuthor(fields: readonly Field[]): AuthorReading {
-  const [from, ...others] = fields.filter(isReadAsFrom);
+  const [from, ...rest] = fields.filter(isReadAsFrom);
   if (from === undefined) return { kind: 'none', fault: 'the message must have a From header' };
-  if (others.length > 0) return { kind: 'unclear', fault: 'the message must have only one From header' };
+  if (rest.length > 0) return { kind: 'unclear', fault: 'the message must have only one From header' };
   if (!/^from:/i.test(from.text)) {
     return { kind: 'unclear', fault: 'the From header must be written as From:, without other characters' };
   }
@@ -387,8 +387,8 @@ type Token = { readonly kind: 'text' | 'quoted' | 'angle' | 'comment'; readonly 
 
 function readMailbox(text: string): AuthorReading {
   const elements = elementsOf(text);
-  const [one, ...others] = (elements ?? []).filter((tokens) => addressIn(tokens) !== undefined);
-  const address = one === undefined || others.length > 0 ? undefined : addressOf(addressIn(one) ?? '');
+  const [one, ...rest] = (elements ?? []).filter((tokens) => addressIn(tokens) !== undefined);
+  const address = one === undefined || rest.length > 0 ? undefined : addressOf(addressIn(one) ?? '');
   const name = nameIn(one ?? []);
   // A name that ends early for one reader and not for another.
   if (address !== undefined && !/[\0\r\n]/.test(name ?? '')) return { kind: 'one', name, address };

@@ -165,10 +165,10 @@ export class Claimer {
   async #dueBeside(names: readonly string[], now: number, mayProbe: () => boolean): Promise<DestinationRow[][]> {
     const { store } = this.#options;
     const limit = MAX_DESTINATIONS + this.#destinations.size;
-    const others = await dueDestinationsAmong(store, names, { now, limit });
+    const otherDestinations = await dueDestinationsAmong(store, names, { now, limit });
     const isAsked = [...this.#destinations.keys()].some((name) => !isWebhook(name) && !names.includes(name));
-    if (isAsked || !mayProbe()) return [others];
-    return [others, await dueDestinationsAmong(store, names, { now, limit: 1, but: true })];
+    if (isAsked || !mayProbe()) return [otherDestinations];
+    return [otherDestinations, await dueDestinationsAmong(store, names, { now, limit: 1, but: true })];
   }
 
   async #dueByLine(now: number, { left, shares }: { left: Left; shares: Shares }): Promise<DestinationRow[][]> {

@@ -119,8 +119,8 @@ export class MxPool implements Claimant {
 
   /** Puts a batch back where other connections serve it; answers false where there are none. */
   putBack({ batch, returns }: Waiting, connection: Connection): boolean {
-    const others = [...this.connections].some((other) => other !== connection && other.isOpen);
-    if (this.#stopped || !others || returns >= MAX_RETURNS) return false;
+    const hasOther = [...this.connections].some((other) => other !== connection && other.isOpen);
+    if (this.#stopped || !hasOther || returns >= MAX_RETURNS) return false;
     this.#put({ batch, returns: returns + 1 });
     return true;
   }

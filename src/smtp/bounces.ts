@@ -246,8 +246,8 @@ function deliveryMeant(deliveries: readonly DeliveryRow[], addresses: readonly s
   const known = new Set(addresses.flatMap((text) => parseAddress(text)?.address.toLowerCase() ?? []));
   const delivery = deliveries.find(({ recipient }) => known.has(recipient.toLowerCase()));
   if (delivery !== undefined) return { delivery, named: true };
-  const [only, ...others] = deliveries;
-  return only === undefined || others.length > 0 ? undefined : { delivery: only, named: known.size === 0 };
+  const [only, ...rest] = deliveries;
+  return only === undefined || rest.length > 0 ? undefined : { delivery: only, named: known.size === 0 };
 }
 
 /** A delivery that came back after all. */

@@ -370,10 +370,10 @@ function projectOf(email: NewEmail, own: readonly Project[]): Project | undefine
     return template === undefined || has(named, nameOf(template)) ? named : notFound(template);
   }
   if (template === undefined) return own.length === 1 ? own[0] : undefined;
-  const [first, ...others] = own.filter((project) => has(project, template));
+  const [first, ...rest] = own.filter((project) => has(project, template));
   if (first === undefined) return notFound(template);
-  if (others.length === 0) return first;
-  const spellings = [first, ...others].map((project) => `${project.slug}/${template}`);
+  if (rest.length === 0) return first;
+  const spellings = [first, ...rest].map((project) => `${project.slug}/${template}`);
   return faultAt('template', `is in several projects; name one: ${spellings.join(', ')}`);
 }
 

@@ -398,7 +398,7 @@ const TEXTS = [
 function EditForm({ form, reload }: SettingsProps): ComponentChildren {
   const isInstant = form.source === 'instant';
   const known: Readonly<Record<string, unknown>> = { ...form.settings, subject: form.subject };
-  const others = Object.fromEntries(
+  const otherSettings = Object.fromEntries(
     Object.entries(form.settings).filter(([name]) => !TEXTS.some(([text]) => text === name)),
   );
   const [name, setName] = useState(form.name);
@@ -406,12 +406,14 @@ function EditForm({ form, reload }: SettingsProps): ComponentChildren {
   const [texts, setTexts] = useState<Readonly<Record<string, string>>>(
     Object.fromEntries(TEXTS.map(([key]) => [key, textOf(known[key])])),
   );
-  const [json, setJson] = useState(Object.keys(others).length === 0 ? '' : JSON.stringify(others, null, 2));
+  const [json, setJson] = useState(
+    Object.keys(otherSettings).length === 0 ? '' : JSON.stringify(otherSettings, null, 2),
+  );
   const [error, setError] = useState<ApiError>();
   const parsed = parseSettings(json);
   async function save(): Promise<void> {
     const recipients = to.split(/[\s,;]+/).filter((address) => address !== '');
-    const removed = Object.fromEntries(Object.keys(others).map((key) => [key, null]));
+    const removed = Object.fromEntries(Object.keys(otherSettings).map((key) => [key, null]));
     const written = Object.fromEntries(Object.entries(texts).map(([key, text]) => [key, text === '' ? null : text]));
     const { id } = form;
     try {

@@ -282,9 +282,9 @@ const LAST_EVENT = {
 
 function shownForResend(sent: SentMessage) {
   const { cc, bcc, reply_to, send_at, ...summary } = shownSummary(sent);
-  const others = { cc: orNull(cc), bcc: orNull(bcc), reply_to: orNull(reply_to) };
+  const addresses = { cc: orNull(cc), bcc: orNull(bcc), reply_to: orNull(reply_to) };
   const last_event = LAST_EVENT[sent.status];
-  return { object: 'email' as const, ...summary, ...others, last_event, scheduled_at: send_at };
+  return { object: 'email' as const, ...summary, ...addresses, last_event, scheduled_at: send_at };
 }
 
 function orNull(list: string[]): string[] | null {

@@ -288,10 +288,10 @@ export function refusalOfPush(
 }
 
 function sentenceFor(problems: readonly Problem[]): string {
-  const [first, ...others] = problems;
+  const [first, ...rest] = problems;
   if (first === undefined) return 'The configuration is not valid.';
   const { line, column, path, message } = placeOf(first);
-  if (others.length > 0) return `The configuration has ${problems.length} errors.`;
+  if (rest.length > 0) return `The configuration has ${problems.length} errors.`;
   return `Line ${line}, column ${column}: ${path === '' ? '' : `${path}: `}${message}.`;
 }
 

@@ -272,8 +272,8 @@ async function* exportCsv(store: Store, filter: SubmissionFilter): AsyncGenerato
     for (const row of rows) for (const [name] of readFields(row.fields)) names.add(name);
   }
   const columns = [...names].slice(0, MOST_COLUMNS);
-  const others = names.size > columns.length;
-  yield BOM + csvLine([...COLUMNS, ...columns, ...(others ? ['other_fields'] : [])]);
+  const hasMore = names.size > columns.length;
+  yield BOM + csvLine([...COLUMNS, ...columns, ...(hasMore ? ['other_fields'] : [])]);
   for await (const page of pages(store, filter)) {
     // What came since may hold other fields.
     const rows = page.filter(({ id }) => id <= newest);
@@ -284,7 +284,7 @@ async function* exportCsv(store: Store, filter: SubmissionFilter): AsyncGenerato
       const cells = columns.map((name) => values.get(name) ?? null);
       const rest = fields.filter(([name]) => !columns.includes(name)).map((field) => `${field[0]}: ${textOf(field)}`);
       const files = parts(row.id).files.map(({ filename }) => filename);
-      return csvLine([...own(row, files), ...cells, ...(others ? [rest.join('\n')] : [])]);
+      return csvLine([...own(row, files), ...cells, ...(hasMore ? [rest.join('\n')] : [])]);
     });
     yield lines.join('');
   }

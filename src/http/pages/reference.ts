@@ -275,8 +275,8 @@ function typeOf(schema: Json): string {
   const { const: only, enum: values, type } = schema;
   if (only !== undefined) return JSON.stringify(only);
   if (Array.isArray(values)) return values.map((value) => JSON.stringify(value)).join(' | ');
-  const others = variants(schema);
-  if (others.length > 0) return [...new Set(others.map(typeOf))].join(' | ');
+  const alternatives = variants(schema);
+  if (alternatives.length > 0) return [...new Set(alternatives.map(typeOf))].join(' | ');
   if (type === 'array') return `list of ${typeOf(objectIn(schema, 'items'))}`;
   if (Array.isArray(type)) return type.join(' | ');
   const format = textIn(schema, 'format');

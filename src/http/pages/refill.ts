@@ -260,14 +260,14 @@ function controlHtml({ name, id, values, files, rule, control }: Field, describe
     const again = names !== '' && html`\n<p class="hint">${say('form.chooseFileAgain', { names })}</p>`;
     return html`<input type="file" id="${id}" name="${name}" multiple${described}>${again}`;
   }
-  const [chosen = '', ...others] = values;
+  const [chosen = '', ...rest] = values;
   if (control === 'select') {
     const options = rule?.options ?? [];
     const all = options.includes(chosen) ? options : [chosen, ...options];
     const list = all.map((option) => html`<option${option === chosen && html` selected`}>${option}</option>`);
     return html`<select id="${id}" name="${name}"${described}>${list}</select>`;
   }
-  return html`${[chosen, ...others].map((value, i) => {
+  return html`${[chosen, ...rest].map((value, i) => {
     const attributes = html` id="${id}${i > 0 && `-${i + 1}`}" name="${name}" dir="auto"${described}`;
     // The parser drops the first line end in it: without ours it would be the visitor's.
     if (control === 'textarea') return html`<textarea rows="${rowsFor(value)}"${attributes}>\n${value}</textarea>`;
