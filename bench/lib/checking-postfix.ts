@@ -54,7 +54,7 @@ export async function startCheckingPostfix(
   const [dkim, dmarc, srs] = [await freePort(), await freePort(), await freePort()];
   const nobody = await write('nobody', [NOBODY]);
   // OpenDKIM asks the servers of the root; it is told the records instead, which takes it less time.
-  const texts = records.filter(({ type }) => type === 'TXT').map(({ name, value }) => `${name} ${value}`);
+  const texts = records.flatMap((one) => ('type' in one && one.type === 'TXT' ? `${one.name} ${one.value}` : []));
   const keys = await write('keys', texts);
   const dkimConfig = [
     'Mode v',
@@ -65,7 +65,10 @@ export async function startCheckingPostfix(
   ];
   await start('/usr/sbin/opendkim', ['-f', '-u', 'opendkim', '-x', await write('opendkim.conf', dkimConfig)], dkim);
   const dmarcConfig = [
-    ...[`Socket inet:${dmarc}@127.0.0.1`, `IgnoreHosts ${nobody}`, `AuthservID ${HOSTNAME}`, 'SPFSelfValidate true'],
+    `Socket inet:${dmarc}@127.0.0.1`,
+    `IgnoreHosts ${nobody}`,
+    `AuthservID ${HOSTNAME}`,
+    'SPFSelfValidate true',
     'PublicSuffixList /usr/share/publicsuffix/public_suffix_list.dat',
   ];
   await start(

@@ -23,11 +23,8 @@ export async function writeSignedMail(): Promise<SignedMail> {
     publicKeyEncoding: { type: 'spki', format: 'der' },
     privateKeyEncoding: { type: 'pkcs8', format: 'pem' },
   });
-  const transport = nodemailer.createTransport({
-    streamTransport: true,
-    buffer: true,
-    dkim: { domainName: DOMAIN, keySelector: SELECTOR, privateKey },
-  });
+  const dkim = { domainName: DOMAIN, keySelector: SELECTOR, privateKey };
+  const transport = nodemailer.createTransport({ streamTransport: true, newline: 'unix', dkim });
   const text = `${'x'.repeat(70)}\n`.repeat(70);
   const { message } = await transport.sendMail({
     from: SENDER,
@@ -37,7 +34,7 @@ export async function writeSignedMail(): Promise<SignedMail> {
   });
   const folder = await mkdtemp(join(tmpdir(), 'postern-bench-'));
   const path = join(folder, 'mail');
-  await writeFile(path, message.toString().replaceAll('\r\n', '\n'));
+  await writeFile(path, message);
   const key = publicKey.toString('base64');
   return {
     path,

@@ -10,7 +10,7 @@ export function linesOf(row: Row, results: readonly Samples[]): string[][] {
     const samples = results[at] ?? { ours: [], reference: [] };
     const ours = median(samples.ours);
     const measure = name === undefined ? row.measure : `${row.measure}: ${name}`;
-    const first = [`${row.number}`, measure, whole(ours)];
+    const first = [row.number, measure, whole(ours)];
     if (atMost !== undefined) return [...first, row.reference, '', `≤ ${atMost}`, ours <= atMost ? 'ok' : 'ABOVE'];
     const reference = median(samples.reference);
     const ratio = ours / reference;

@@ -124,7 +124,6 @@ interface Search {
 
 /** The newest submissions with these words. */
 export async function searchSubmissions(store: Store, search: Search): Promise<Found> {
-  const { limit } = search;
   const [indexed, waiting] = await Promise.all([findIndexed(store, search), findWaiting(store, search)]);
   // Behind the place where one of the two ended, the other is not asked yet.
   const ends = [indexed.end, waiting.end].filter((id) => id !== undefined);

@@ -23,7 +23,7 @@ test('the median does not mind the order, nor one bad round', () => {
 
 test('a line tells the ratio of the medians and whether it is what we want', () => {
   const row: Row = {
-    number: 14,
+    number: '14',
     measure: 'posts',
     reference: 'something else',
     goals: [

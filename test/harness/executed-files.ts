@@ -7,7 +7,7 @@ import { z } from 'zod';
 
 const SOURCES = new URL('../../src/', import.meta.url).href;
 /** What an action starts in other threads is over by then. */
-const SETTLE_MS = 400;
+const SETTLE_MS = 200;
 
 const message = z.object({
   id: z.number().optional(),
@@ -45,8 +45,8 @@ type Functions = Map<string, Set<string>>;
 
 export interface Inspector {
   /**
-   * The files that each of a few runs of the action executes: scheduled jobs, which run beside some of them, are not among
-   * those. The first run is not counted, because it loads and fills what later ones find.
+   * The files that each run of the action executes: jobs of every second, which run beside some of them, are not among
+   * those where a run takes less. The first run is not counted, because it loads and fills what later ones find.
    */
   executed(action: () => Promise<unknown>, runs?: number): Promise<ExecutedByThread>;
   close(): void;
@@ -113,7 +113,7 @@ export async function inspect(output: string): Promise<Inspector> {
   await everywhere('Profiler.startPreciseCoverage', { callCount: true, detailed: false });
 
   return {
-    async executed(action, runs = 8) {
+    async executed(action, runs = 20) {
       await action();
       await sleep(SETTLE_MS);
       const taken: [Functions, Functions][] = [];
