@@ -223,10 +223,10 @@ async function connectAny<Client>(servers: Servers, connect: () => Promise<Clien
         messageOf(error),
       );
       mayPass ||= isPassing(error);
-      const goesOn = !isFull() && servers.next(error, target) && tries < servers.mostTries;
-      if (goesOn) continue;
-      // The last of them may have said that it has no TLS, which is no reason.
-      if (servers.count === 1 || !mayPass) throw error;
+      // Others try at the same time, and what they find out changes what is tried next: that tries run out says nothing.
+      const hasMore = !isFull() && servers.next(error, target);
+      if (hasMore && tries < servers.mostTries) continue;
+      if (servers.count === 1 || !(hasMore || mayPass)) throw error;
       const all = Array.from(reasons, ([host, reason]) => `${host}: ${reason}`).join('; ');
       throw new PassingError(`no server takes writes (${all})`, { cause: error });
     }
