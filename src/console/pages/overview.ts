@@ -223,7 +223,7 @@ function OverTime({ isServer }: { readonly isServer: boolean }): ComponentChildr
             { name: 'Forwarded', tone: 'accent', values: values('forwarded') },
           ]} /></div>
       </div>
-      <p class="hint">Draw a span on a figure to zoom into it.</p>`;
+      <p class="hint">Drag across a chart to zoom in.</p>`;
     }}<//>
   </section>`;
 }
