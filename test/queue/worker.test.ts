@@ -497,9 +497,9 @@ describe('from a long queue', () => {
   });
 
   test('bulk waits for other mail, and goes on all the same', async () => {
-    const served = await firstServed(60, [
+    const served = await firstServed(48, [
       { to: addresses('bulk', 60), more: { kind: 'forward' } },
-      { to: addresses('lead', 30), more: { tenant: 'ten_b' } },
+      { to: addresses('lead', 60), more: { tenant: 'ten_b' } },
       { to: addresses('late', 60), more: { kind: 'forward' } },
     ]);
     const [leads, bulk] = ['lead', 'bulk'].map((name) => served.filter((address) => address.startsWith(name)).length);
