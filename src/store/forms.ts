@@ -15,7 +15,7 @@ import {
   type Statement,
 } from './statement.ts';
 import type { Store } from './store.ts';
-import type { CollectionRow, FormCounterRow, FormOverflowRow, FormRow } from './tables.ts';
+import type { CollectionRow, FormOverflowRow, FormRow } from './tables.ts';
 
 /** The statement that makes the form. */
 export const insertForm = insertInto('forms');
@@ -96,11 +96,22 @@ export function countedOf(form: RawBuilder<unknown>): RawBuilder<number> {
     + coalesce((select sum(form_counts.submissions) from form_counts where form_counts.form = ${form}), 0) as bigint)`;
 }
 
+/** What is known of a form. */
+export interface FormCounter {
+  readonly form: string;
+  /** When it was first known, ms; null until it is noted. */
+  readonly created_at: number | null;
+  /** Accepted. */
+  readonly submissions: number;
+}
+
 const countersOf = reader(
-  (
-    forms: readonly string[],
-  ) => sql<FormCounterRow>`select form, created_at, ${countedOf(sql`form_counters.form`)} as submissions
-    from form_counters where form in ${listed(forms)} order by form`,
+  (forms: readonly string[]) => sql<FormCounter>`
+    select form, max(created_at) as created_at, cast(sum(submissions) as bigint) as submissions from (
+      select form, created_at, submissions from form_counters where form in ${listed(forms)}
+      union all
+      select form, cast(null as bigint), submissions from form_counts where form in ${listed(forms)}) as counted
+    group by form order by form`,
 );
 
 const forgetCounters = deleteAmong('form_counters', 'form');
@@ -112,7 +123,7 @@ export function forgetForms(forms: readonly string[]): Statement[] {
 }
 
 /** What is known of each of these forms, by `counterOf`. */
-export async function formCounters(store: Store, forms: readonly string[]): Promise<Map<string, FormCounterRow>> {
+export async function formCounters(store: Store, forms: readonly string[]): Promise<Map<string, FormCounter>> {
   if (forms.length === 0) return new Map();
   const rows = await countersOf(store, forms);
   return new Map(rows.map((row) => [row.form, { ...row, submissions: Math.max(0, row.submissions) }]));
@@ -121,7 +132,9 @@ export async function formCounters(store: Store, forms: readonly string[]): Prom
 /** Begins to count for those of these forms that are new. */
 export async function noteForms(store: Store, forms: readonly string[], at: number): Promise<void> {
   const known = await formCounters(store, forms);
-  const unit = forms.filter((form) => !known.has(form)).map((form) => noteForm({ form, at }));
+  const unit = forms
+    .filter((form) => (known.get(form)?.created_at ?? null) === null)
+    .map((form) => noteForm({ form, at }));
   if (unit.length > 0) await store.write(unit);
 }
 

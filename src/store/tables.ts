@@ -886,7 +886,6 @@ export type SubmissionRow = Tables['submissions'];
 export type FallbackRow = Tables['fallbacks'];
 export type FileRow = Tables['submission_files'];
 export type FileChunkRow = Tables['file_chunks'];
-export type FormCounterRow = Tables['form_counters'];
 export type MessageRow = Tables['messages'];
 export type DeliveryRow = Tables['deliveries'];
 export type AttemptRow = Tables['attempts'];
