@@ -58,7 +58,7 @@ ${new Html(`<style>${style}</style>`)}
 <body>
 <header class="bar">
 <a class="brand" href="/"><svg viewBox="0 0 24 24" aria-hidden="true"><path fill="currentColor" d="M4 22V11a8 8 0 0 1 16 0v11h-6v-9h-4v9z"/></svg>Postern</a>
-<span class="badge whole">dev world: no mail leaves this machine</span>
+<span class="badge whole">local environment: no mail leaves this machine</span>
 <nav aria-label="Pages">${link('/', 'Demo form', place === 'demo')}${link('/outbox', 'Outbox', place === 'outbox')}${link('/console', 'Console', false)}</nav>
 </header>
 <main${page.narrow === true && html` class="narrow"`}>
