@@ -218,10 +218,9 @@ async function connectAny<Client>(servers: Servers, connect: () => Promise<Clien
     try {
       return await connect();
     } catch (error) {
-      reasons.set(
-        `${target.host ?? 'localhost'}${target.port === undefined ? '' : `:${target.port}`}`,
-        messageOf(error),
-      );
+      const host = `${target.host ?? 'localhost'}${target.port === undefined ? '' : `:${target.port}`}`;
+      // That it knows no TLS is no reason where it was reached without.
+      if (!isRefusedAsItIs(error) || !reasons.has(host)) reasons.set(host, messageOf(error));
       mayPass ||= isPassing(error);
       // Others try at the same time, and what they find out changes what is tried next: that tries run out says nothing.
       const hasMore = !isFull() && servers.next(error, target);
