@@ -64,7 +64,7 @@ import { releaseFreePages } from '../store/free-pages.ts';
 import { foldMessageCounts } from '../store/usage.ts';
 import { createAlerts } from './alerts.ts';
 import { joinCluster } from './cluster.ts';
-import { DELIVERS, joinMembers, type Members } from './members.ts';
+import { joinMembers, type Members } from './members.ts';
 import { createProcessPool, type ProcessPool } from './process-pool.ts';
 import { LEASE } from '../queue/claimer.ts';
 import { actOnMany } from '../queue/operate.ts';
@@ -219,12 +219,7 @@ async function start(
   await adoptHostKey(core, hostname);
   const hostKeys = createHostKeys(core);
   await adoptForms(core, snapshot());
-  const members = joinMembers({
-    ...core,
-    id: randomUUID(),
-    machine,
-    roles: roles.map((role) => (role === 'delivery' ? DELIVERS : role)),
-  });
+  const members = joinMembers({ ...core, id: randomUUID(), machine, roles });
   ending.push(() => members.close());
   const limits = await createLimits({ ...core, share: members.share('http') });
   ending.push(() => limits.close());

@@ -25,7 +25,7 @@ import { createTlsReportSource, TlsSessions, type TlsSession } from '../smtp-cli
 import type { Random, Source } from '../queue/transport.ts';
 import type { LoopbackAddress } from '../smtp-client/route.ts';
 import { startJobs } from './jobs.ts';
-import { DELIVERS, joinMembers } from './members.ts';
+import { DELIVERY_THREAD, joinMembers } from './members.ts';
 import { loopbackSmtp, openMtaSts, openWebhookHttp } from './outgoing.ts';
 import { createProcessPool, type ProcessPool } from './process-pool.ts';
 import { createSystemSource, systemMail } from '../queue/system-mail.ts';
@@ -112,7 +112,7 @@ export async function startDelivery(parts: DeliveryParts): Promise<Delivery> {
     log,
     id: owner,
     machine: hostname(),
-    roles: ['delivery'],
+    roles: [DELIVERY_THREAD],
     async onDead(id) {
       const now = clock.now();
       await store.write([endLeases({ owner: id })]);
@@ -121,7 +121,7 @@ export async function startDelivery(parts: DeliveryParts): Promise<Delivery> {
       worker.wake();
     },
   });
-  const share = members.share('delivery');
+  const share = members.share(DELIVERY_THREAD);
 
   /** What all daemons together may do at a receiver, divided among them. */
   function shared(): ServerConfig {
@@ -189,7 +189,7 @@ export async function startDelivery(parts: DeliveryParts): Promise<Delivery> {
       await policyAlertFor(failure, { store, config });
       return { unit: [...unit, ...noteFailedNotification(failure)], data };
     },
-    hasOthers: () => members.hasOthers(DELIVERS),
+    hasOthers: () => members.hasOthers('delivery'),
     onNoRoute(reply) {
       const lost = { machine: hostname(), reply, at: clock.now() };
       void routeAlert(lost, { store, config: config() }).catch((error: unknown) =>

@@ -35,8 +35,8 @@ export interface Members {
   close(): Promise<void>;
 }
 
-/** The role of a daemon that delivers. Its thread, which runs while there is something to deliver, is a member with the role `delivery`. */
-export const DELIVERS = 'delivers';
+/** The role of a thread that delivers, a member of its own, which runs while there is something to deliver. Its daemon has the role `delivery`. */
+export const DELIVERY_THREAD = 'delivery_thread';
 
 const BEAT_EVERY_MS = 2000;
 /** A member that has not counted for so long is dead. */
