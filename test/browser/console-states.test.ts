@@ -140,6 +140,8 @@ test('every page says what failed, with the id of the request, and tries again',
   expect(paths.length).toBeGreaterThan(15);
   const code = { error: 'It broke.', code: 'INTERNAL', request_id: 'req_01m8gxrvy9xwg0tpzn4g79rgre', details: [] };
   const data = /\/api\/(?!auth\/session$|events\/stream)|\/openapi\.json$/;
+  // Once the stream is open, all is loaded anew without anybody asking for it.
+  await page.route('**/api/events/stream*', () => undefined);
   for (const path of paths) {
     await page.route(data, (route) => route.fulfill({ status: 500, json: code }));
     await page.goto(world.url + path);
