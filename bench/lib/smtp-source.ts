@@ -28,3 +28,17 @@ export async function sendBySmtp(options: SourceOptions): Promise<void> {
   const connections = ['-s', `${sessions}`, ...(keepOpen ? ['-d'] : [])];
   await run('/usr/sbin/smtp-source', [...connections, '-m', `${count}`, ...envelope, `127.0.0.1:${port}`]);
 }
+
+/** What rows about accepting are measured with. */
+export const SESSIONS = [10, 50] as const;
+
+/** Messages that are taken in a second, with each number of sessions. */
+export async function acceptedRates(options: Omit<SourceOptions, 'sessions'>): Promise<number[]> {
+  const rates: number[] = [];
+  for (const sessions of SESSIONS) {
+    const began = performance.now();
+    await sendBySmtp({ ...options, sessions });
+    rates.push(options.count / ((performance.now() - began) / 1000));
+  }
+  return rates;
+}
