@@ -16,16 +16,7 @@ import type { Log } from '../lib/log.ts';
 import { type Store, writeBehind, writeIfMet } from '../store/store.ts';
 import { errorFields } from '../lib/errors.ts';
 import { LruMap } from '../lib/lru.ts';
-import {
-  addToSlice,
-  allSlices,
-  dropOldSlices,
-  lockBucket,
-  saveSlice,
-  slicesOf,
-  takeSlice,
-  untakeSlice,
-} from '../store/limits.ts';
+import { addToSlice, allSlices, dropOldSlices, lockBucket, saveSlice, slicesOf, takeSlice } from '../store/limits.ts';
 
 export interface Limit {
   /** How many within the window. */
@@ -86,6 +77,8 @@ export interface Admission {
   readonly verdict: Verdict;
   /** To be called when the post was refused after all: it then counts among the refused attempts. */
   refused(): Promise<void>;
+  /** To be called when it failed by no fault of the visitor's: it then counts nowhere. Never rejects. */
+  failed(): Promise<void>;
 }
 
 /** One bucket and how much it takes. */
@@ -105,14 +98,15 @@ interface Counters {
   takeAll(buckets: readonly Bucket[]): readonly Verdict[] | Promise<readonly Verdict[]>;
   /** What `takeAll` would answer for one of them, without counting. */
   peek(bucket: Bucket): Verdict | Promise<Verdict>;
-  /** Takes back what was counted at `at`. */
-  giveBack(bucket: Bucket, at: number): void | Promise<void>;
 }
 
 /** What posts to forms are counted with. */
-type PostCounters = Omit<Counters, 'takeAll'>;
+interface PostCounters extends Omit<Counters, 'takeAll'> {
+  /** Takes back what was counted at `at`. Never rejects. */
+  giveBack(bucket: Bucket, at: number): void | Promise<void>;
+}
 
-export interface Limits extends Omit<Counters, 'giveBack'> {
+export interface Limits extends Counters {
   /**
    * Admits a post to a form: `rateLimit` counts accepted posts per client and hour; refused attempts have a cap of their
    * own, five times as high, so that a visitor who mistypes is not locked out and one who tries everything is.
@@ -192,16 +186,19 @@ export async function createLimits(parts: {
         limit: { count: form.rateLimit * REFUSED_FACTOR, windowMs: HOUR },
       };
       const refusal = await ofPosts.peek(refusals);
-      if (!refusal.allowed) return { verdict: refusal, refused: () => Promise.resolve() };
+      if (!refusal.allowed) return { verdict: refusal, refused: nothing, failed: nothing };
       const accepted = { name: `accepted:${form.id}:${client}`, limit: { count: form.rateLimit, windowMs: HOUR } };
       const at = clock.now();
       const verdict = await ofPosts.take(accepted.name, accepted.limit);
+      if (!verdict.allowed) return { verdict, refused: nothing, failed: nothing };
       return {
         verdict,
         async refused() {
-          if (!verdict.allowed) return;
           await ofPosts.giveBack(accepted, at);
           await ofPosts.take(refusals.name, refusals.limit);
+        },
+        async failed() {
+          await ofPosts.giveBack(accepted, at);
         },
       };
     },
@@ -214,6 +211,8 @@ export async function createLimits(parts: {
     },
   };
 }
+
+async function nothing(): Promise<void> {}
 
 interface Window {
   /** The slices of each bucket, oldest first. */
@@ -377,8 +376,10 @@ class ExchangedCounters implements PostCounters {
     return this.#judge(await this.#slicesOf(bucket), bucket.limit);
   }
 
+  /** Asks the store nothing: it may be what has failed. */
   async giveBack(bucket: Bucket, at: number): Promise<void> {
-    this.#add(await this.#slicesOf(bucket), bucket, { at, count: -1 });
+    const known = this.#buckets.get(nameOf(bucket.name, bucket.limit.windowMs));
+    this.#add((await known?.slices.catch(() => undefined)) ?? [], bucket, { at, count: -1 });
   }
 
   /** What the store is to be told, in one order everywhere: daemons that share it lock the same rows. */
@@ -484,11 +485,7 @@ function databaseCounters(store: Store, clock: Clock): Counters {
     return judgeWindow(slices, { limit, allowed: used < limit.count, now });
   }
 
-  async function giveBack(bucket: Bucket, at: number): Promise<void> {
-    await store.write([untakeSlice(windowOf(bucket, at))]);
-  }
-
-  return { take, takeAll, peek, giveBack };
+  return { take, takeAll, peek };
 }
 
 function windowOf({ name, limit: { windowMs, count: max } }: Bucket, now: number) {

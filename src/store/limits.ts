@@ -54,12 +54,6 @@ function others(value: Placeholders<Take>) {
       and other.starts_at <> ${value('slice')})`;
 }
 
-/** The statement that takes one back from the slice. */
-export const untakeSlice = query<{ bucket: string; slice: number }>(
-  (value) => sql`update limits set count = count - 1
-    where bucket = ${value('bucket')} and starts_at = ${value('slice')} and count > 0`,
-);
-
 /** The slices of a bucket that are in the window, oldest first. */
 export const slicesOf = query<{ bucket: string; since: number }, Pick<LimitRow, 'starts_at' | 'count'>>(
   (value) => sql`select starts_at, count from limits

@@ -141,6 +141,20 @@ test('accepted posts and refused attempts have caps of their own, and posts at o
   expect((await limits.takeSubmission(form, ip)).verdict).toMatchObject({ allowed: true, remaining: 1 });
 });
 
+test('a post that failed counts nowhere, though the database answers nothing meanwhile', async () => {
+  const clock = testClock();
+  const store = await openTestStore();
+  const limits = await openLimits(store, clock);
+  const form = { id: 'example.com/contact', rateLimit: 2 };
+  const { failed } = await limits.takeSubmission(form, '192.0.2.1');
+  clock.advance(2000);
+  const { select } = store;
+  Object.assign(store, { select: () => Promise.reject(new StoreError('the server is away', 'ECONNREFUSED')) });
+  await failed();
+  Object.assign(store, { select });
+  expect((await limits.takeSubmission(form, '192.0.2.1')).verdict).toMatchObject({ allowed: true, remaining: 1 });
+});
+
 test('a restart forgets no hour, and minutes only', async () => {
   const url = await freshDatabase();
   const clock = testClock();

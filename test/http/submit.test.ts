@@ -1,5 +1,7 @@
 import { describe, expect, test } from 'vitest';
+import type { Limits } from '../../src/accounts/rate-limits.ts';
 import { startHttp, type TestHttp, type TestRequest } from '../harness/http.ts';
+import { StoreError } from '../../src/store/store.ts';
 import { OPERATOR } from '../../src/store/tenants.ts';
 import { loseConfirmations } from '../harness/lost-commit.ts';
 import { testClock } from '../harness/clock.ts';
@@ -318,6 +320,23 @@ test('where nobody knows whether the database has it, the answer says so, with t
   expect(page.status).toBe(503);
   expect(page.text).toContain('may have been received');
   expect(page.text).not.toMatch(/nothing was sent/i);
+});
+
+test('that nobody knows is said also where the limits fail as well', async () => {
+  const verdict = { allowed: true, limit: 2, remaining: 1, reset: 0 };
+  const away = (): Promise<void> => Promise.reject(new StoreError('the server is away', 'ECONNREFUSED'));
+  const limits: Limits = {
+    take: () => verdict,
+    takeAll: (buckets) => buckets.map(() => verdict),
+    peek: () => verdict,
+    takeSubmission: () => Promise.resolve({ verdict, refused: away, failed: away }),
+    takePost: () => verdict,
+    close: () => Promise.resolve(),
+  };
+  const http = await startHttp({ options: { limits } });
+  loseConfirmations(http.store);
+  const answer = await post(http, form(GOOD));
+  expect(answer.json()).toMatchObject({ code: 503, errors: [{ code: 'OUTCOME_UNKNOWN' }] });
 });
 
 describe('Idempotency-Key', () => {

@@ -58,7 +58,7 @@ import type { Visit } from '../../forms/spam/text.ts';
 import { parseDomain } from '../../lib/addresses.ts';
 import { accountOf, environmentOf, counterOf } from '../../lib/ids.ts';
 import type { Statement } from '../../store/statement.ts';
-import { UnmetError } from '../../store/store.ts';
+import { UnknownOutcomeError, UnmetError } from '../../store/store.ts';
 import type { FreeSpace } from '../../store/sqlite.ts';
 import { acceptedForm, refusedForm, thankYou, formAddress } from './outcome.ts';
 import type { ServeParts } from '../api/route.ts';
@@ -81,6 +81,11 @@ interface SubmissionProgress extends RequestProgress {
 }
 
 const NO_FILES: ScannedUploads = { files: [], infected: [] };
+
+interface Processed {
+  readonly answer: Answer | Refusal;
+  readonly isAccepted: boolean;
+}
 
 interface FormPost {
   readonly formRequest: FormRequest;
@@ -157,19 +162,27 @@ export function createFormHandler(parts: SubmitParts): (formRequest: FormRequest
     const admission = await limits.takeSubmission({ id: counterOf(form), rateLimit: form.rateLimit }, ip);
     const tooMany = refuseOver(admission.verdict, context);
     if (tooMany !== undefined) return drop(tooMany, read);
-    let isAccepted = false;
-    try {
-      if (freeSpace.below(context.snapshot.server.limits.free_disk)) return await drop(unavailable(), read);
-      read ??= await receive(formRequest, form, progress);
-      if (read.refusal !== undefined) return read.refusal;
-      const hidden = principal === undefined ? refuseHiddenPage(context, form) : undefined;
-      if (hidden !== undefined && !(await hasPageToken(form, read.body))) return await drop(hidden, read);
-      const outcome = await processBody({ formRequest, progress, form, ip, body: read.body });
-      ({ isAccepted } = outcome);
-      return outcome.answer;
-    } finally {
-      if (!isAccepted) await admission.refused();
-    }
+    const { answer, isAccepted } = await processAdmitted({ formRequest, progress, form, ip }, read).catch(
+      async (error: unknown) => {
+        // What may have been taken counts.
+        if (!(error instanceof UnknownOutcomeError)) await admission.failed();
+        throw error;
+      },
+    );
+    if (!isAccepted) await admission.refused();
+    return answer;
+  }
+
+  /** Reads the body where that was not done yet, and takes it. */
+  async function processAdmitted(post: Omit<FormPost, 'body'>, known: ReadBody | undefined): Promise<Processed> {
+    const { formRequest, progress, form } = post;
+    const { context } = formRequest;
+    if (freeSpace.below(context.snapshot.server.limits.free_disk)) return refusedAs(await drop(unavailable(), known));
+    const read = known ?? (await receive(formRequest, form, progress));
+    if (read.refusal !== undefined) return refusedAs(read.refusal);
+    const hidden = progress.principal === undefined ? refuseHiddenPage(context, form) : undefined;
+    if (hidden !== undefined && !(await hasPageToken(form, read.body))) return refusedAs(await drop(hidden, read));
+    return processBody({ ...post, body: read.body });
   }
 
   async function receive(
@@ -216,13 +229,13 @@ export function createFormHandler(parts: SubmitParts): (formRequest: FormRequest
   }
 
   /** Takes the body, once. Rejects with StoreError where nothing could be written; nothing happened then. */
-  async function processBody(post: FormPost): Promise<{ answer: Answer | Refusal; isAccepted: boolean }> {
+  async function processBody(post: FormPost): Promise<Processed> {
     const { headers } = post.formRequest.context.request;
     const isRecognised = headers['idempotency-key'] === undefined && clientOf(headers) === 'navigation';
     return isRecognised ? processNavigation(post) : processUnderKey(post);
   }
 
-  async function processUnderKey(post: FormPost): Promise<{ answer: Answer | Refusal; isAccepted: boolean }> {
+  async function processUnderKey(post: FormPost): Promise<Processed> {
     const { form, body, formRequest } = post;
     const request = { context: formRequest.context, scope: `form:${counterOf(form)}`, hash: () => hashOfBody(body) };
     let taken: Accepted | 'refused' | undefined;
@@ -232,7 +245,7 @@ export function createFormHandler(parts: SubmitParts): (formRequest: FormRequest
       taken = 'id' in outcome ? outcome : 'refused';
       return 'id' in outcome ? (success ?? answerFor(post, outcome)) : outcome;
     });
-    if ('kind' in answer) return { answer: await drop(answer, post), isAccepted: false };
+    if ('kind' in answer) return refusedAs(await drop(answer, post));
     if (taken === undefined) await files.discard(body.files);
     return { answer, isAccepted: typeof taken === 'object' && isTaken(taken) };
   }
@@ -241,7 +254,7 @@ export function createFormHandler(parts: SubmitParts): (formRequest: FormRequest
    * The same post of a browser again is answered as the first was, also while that is in progress, and counts like it toward
    * every limit. What was refused had no effect, and is checked anew.
    */
-  async function processNavigation(post: FormPost): Promise<{ answer: Answer; isAccepted: boolean }> {
+  async function processNavigation(post: FormPost): Promise<Processed> {
     const { form, body, ip, formRequest } = post;
     const { at, request } = formRequest.context;
     const client = [header(request, 'user-agent'), header(request, 'accept-language')];
@@ -254,9 +267,7 @@ export function createFormHandler(parts: SubmitParts): (formRequest: FormRequest
       const before = await findRepeated(parts.store, known);
       if (before !== undefined) return await repeated(post, before);
       const outcome = await take(post, (made) => [notePost(known, made)]);
-      return 'id' in outcome
-        ? { answer: answerFor(post, outcome), isAccepted: isTaken(outcome) }
-        : { answer: outcome, isAccepted: false };
+      return 'id' in outcome ? { answer: answerFor(post, outcome), isAccepted: isTaken(outcome) } : refusedAs(outcome);
     } catch (error) {
       // Another daemon on the same database was faster.
       const before = error instanceof UnmetError ? await findRepeated(parts.store, known) : undefined;
@@ -268,7 +279,7 @@ export function createFormHandler(parts: SubmitParts): (formRequest: FormRequest
     }
   }
 
-  async function repeated(post: FormPost, before: Accepted): Promise<{ answer: Answer; isAccepted: boolean }> {
+  async function repeated(post: FormPost, before: Accepted): Promise<Processed> {
     const { form, body } = post;
     await files.discard(body.files);
     if (before.status !== 'spam') await limits.takePost({ id: counterOf(form), maxPerHour: form.maxPerHour });
@@ -404,6 +415,10 @@ function formOfBody(domain: Domain, read: ReadBody): { form: Form | undefined; r
   const entries = read.body.entries.filter(([name, value]) => name !== 'form' || value !== named);
   const body: SubmittedBody = { ...read.body, entries };
   return { form, read: { ...read, body, submitted: { ...read.submitted, entries, formName: named } } };
+}
+
+function refusedAs(answer: Answer | Refusal): Processed {
+  return { answer, isAccepted: false };
 }
 
 /** Whether the sender's post counts as one that was accepted. */
