@@ -25,7 +25,7 @@ const dev = await startChild(join(ROOT, 'bin/postern'), ['dev', '--data', join(f
 try {
   await untilReady(dev, () => dev.output().includes('Ctrl-C stops all of it'));
   const url = /http:\/\/localhost:\d+/.exec(dev.output())?.[0] ?? '';
-  const browser = await chromium.launch({ executablePath: '/usr/bin/chromium', args: ['--no-sandbox'] });
+  const browser = await chromium.launch({ executablePath: '/usr/bin/chromium-headless-shell', args: ['--no-sandbox'] });
   const page = await browser.newPage({ viewport: { width: 960, height: 760 }, colorScheme: 'light' });
   for (const visitor of VISITORS) {
     await page.goto(url);

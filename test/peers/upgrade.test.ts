@@ -25,7 +25,8 @@ const MINUTES = 60_000;
 async function nextVersion(): Promise<string> {
   const root = await temporaryFolder();
   for (const name of ['bin', 'src', 'package.json', 'package-lock.json']) {
-    await cp(join(ROOT, name), join(root, name), { recursive: true });
+    // The lockfile with its time: were it newer than the packages, they would be fetched anew, through the link.
+    await cp(join(ROOT, name), join(root, name), { recursive: true, preserveTimestamps: true });
   }
   await symlink(join(ROOT, 'node_modules'), join(root, 'node_modules'));
   const index = join(root, 'src/store/migrations/index.ts');
