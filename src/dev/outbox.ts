@@ -172,7 +172,7 @@ document.addEventListener('visibilitychange', () => document.hidden || look());
 
 /** Whether each of the words is in a mail's subject or among its addresses. */
 function holds({ subject, from, to, envelope }: CaughtMail, words: readonly string[]): boolean {
-  const text = [subject, from, to, envelope.from, ...envelope.to].join(' ').toLowerCase();
+  const text = [subject, from, to, ...envelope.to].join(' ').toLowerCase();
   return words.every((word) => text.includes(word));
 }
 
