@@ -129,13 +129,21 @@ function loss(catcher: Catcher, { accepted, refused, refusals }: Tally & Pick<Tr
   };
 }
 
-/** What came again later: all copies but the last of each; of those, connections with more than one; and what came back as another message. */
-export function doubles({ mails }: Pick<Catcher, 'mails'>) {
+/**
+ * What came again later: all copies but the last of each; of those, more than one on a connection since the same fault; and what
+ * came back as another message. `faults` says for each how much had arrived when it began.
+ */
+export function doubles({ mails }: Pick<Catcher, 'mails'>, faults: readonly number[] = []) {
   const again = [...Map.groupBy(mails, ({ reference }) => reference).values()].filter((copies) => copies.length > 1);
   const repeated = again.flatMap((copies) => copies.slice(0, -1));
+  const places = new Map(mails.map((mail, place) => [mail, place]));
+  const causes = Map.groupBy(repeated, (mail) => {
+    const fault = faults.findLastIndex((arrived) => arrived <= (places.get(mail) ?? 0));
+    return `${mail.connection} ${fault}`;
+  });
   return {
     repeated,
-    tooMany: [...Map.groupBy(repeated, ({ connection }) => connection).values()].filter(({ length }) => length > 1),
+    tooMany: [...causes.values()].filter(({ length }) => length > 1),
     changed: again.filter((copies) => new Set(copies.map(({ messageId }) => messageId)).size > 1),
   };
 }
