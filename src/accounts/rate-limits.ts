@@ -75,10 +75,8 @@ function nameOf(bucket: string, windowMs: number): string {
 
 export interface Admission {
   readonly verdict: Verdict;
-  /** To be called when the post was refused after all: it then counts among the refused attempts. */
+  /** To be called when the post was refused after all, or failed: it then counts among the refused attempts. */
   refused(): Promise<void>;
-  /** To be called when it failed by no fault of the visitor's: it then counts nowhere. Never rejects. */
-  failed(): Promise<void>;
 }
 
 /** One bucket and how much it takes. */
@@ -186,19 +184,16 @@ export async function createLimits(parts: {
         limit: { count: form.rateLimit * REFUSED_FACTOR, windowMs: HOUR },
       };
       const refusal = await ofPosts.peek(refusals);
-      if (!refusal.allowed) return { verdict: refusal, refused: nothing, failed: nothing };
+      if (!refusal.allowed) return { verdict: refusal, refused: nothing };
       const accepted = { name: `accepted:${form.id}:${client}`, limit: { count: form.rateLimit, windowMs: HOUR } };
       const at = clock.now();
       const verdict = await ofPosts.take(accepted.name, accepted.limit);
-      if (!verdict.allowed) return { verdict, refused: nothing, failed: nothing };
+      if (!verdict.allowed) return { verdict, refused: nothing };
       return {
         verdict,
         async refused() {
           await ofPosts.giveBack(accepted, at);
           await ofPosts.take(refusals.name, refusals.limit);
-        },
-        async failed() {
-          await ofPosts.giveBack(accepted, at);
         },
       };
     },

@@ -329,7 +329,7 @@ test('that nobody knows is said also where the limits fail as well', async () =>
     take: () => verdict,
     takeAll: (buckets) => buckets.map(() => verdict),
     peek: () => verdict,
-    takeSubmission: () => Promise.resolve({ verdict, refused: away, failed: away }),
+    takeSubmission: () => Promise.resolve({ verdict, refused: away }),
     takePost: () => verdict,
     close: () => Promise.resolve(),
   };

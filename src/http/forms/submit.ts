@@ -56,6 +56,7 @@ import { findRepeated, identifyPost, notePost } from '../../forms/repeats.ts';
 import type { SpamFilter } from '../../forms/spam/filter.ts';
 import type { Visit } from '../../forms/spam/text.ts';
 import { parseDomain } from '../../lib/addresses.ts';
+import { errorFields } from '../../lib/errors.ts';
 import { accountOf, environmentOf, counterOf } from '../../lib/ids.ts';
 import type { Statement } from '../../store/statement.ts';
 import { UnknownOutcomeError, UnmetError } from '../../store/store.ts';
@@ -164,8 +165,10 @@ export function createFormHandler(parts: SubmitParts): (formRequest: FormRequest
     if (tooMany !== undefined) return drop(tooMany, read);
     const { answer, isAccepted } = await processAdmitted({ formRequest, progress, form, ip }, read).catch(
       async (error: unknown) => {
-        // What may have been taken counts.
-        if (!(error instanceof UnknownOutcomeError)) await admission.failed();
+        // What may have been taken counts as taken; and whatever fails now does not hide what failed.
+        if (!(error instanceof UnknownOutcomeError)) {
+          await admission.refused().catch((failure: unknown) => log.warn('limits.not_saved', errorFields(failure)));
+        }
         throw error;
       },
     );
