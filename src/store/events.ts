@@ -2,7 +2,17 @@
 import { sql } from 'kysely';
 import type { PublicEvent } from '../lib/event-types.ts';
 import { firstId, newId, timeOfId } from '../lib/ids.ts';
-import { finder, insertInto, listed, lister, listerAmong, query, reader, type Statement } from './statement.ts';
+import {
+  finder,
+  insertInto,
+  listed,
+  lister,
+  listerAmong,
+  query,
+  reader,
+  type Placeholders,
+  type Statement,
+} from './statement.ts';
 import type { Store } from './store.ts';
 import { fallbackOf } from './form-options.ts';
 import type { EventRow, SubmissionRow } from './tables.ts';
@@ -42,12 +52,29 @@ export interface NewEvent {
 }
 
 const insert = insertInto('events');
-const insertWithForm = query<Omit<EventRow, 'form'>>(
-  (value) => sql`insert into events (id, tenant, type, data, submission, message, domain, form, request, created_at)
-    values (${value('id')}, ${value('tenant')}, ${value('type')}, ${value('data')}, ${value('submission')},
-      ${value('message')}, ${value('domain')}, (select form from submissions where id = ${value('submission')}),
-      ${value('request')}, ${value('created_at')})`,
-);
+const insertWithForm = query<Omit<EventRow, 'form'>>((value) => insertOfSubmission(value), {
+  columns: {
+    id: 'text',
+    tenant: 'text',
+    type: 'text',
+    data: 'text',
+    submission: 'text',
+    message: 'text',
+    domain: 'text',
+    request: 'text',
+    created_at: 'bigint',
+  },
+  touches: 'each',
+  build: (rows, value) => insertOfSubmission(value, sql`from ${rows}`),
+});
+
+/** The form is that of the submission. */
+function insertOfSubmission(value: Placeholders<Omit<EventRow, 'form'>>, from = sql``) {
+  return sql<never>`insert into events (id, tenant, type, data, submission, message, domain, form, request, created_at)
+    select ${value('id')}, ${value('tenant')}, ${value('type')}, ${value('data')}, ${value('submission')},
+      ${value('message')}, ${value('domain')}, (select form from submissions where submissions.id = ${value('submission')}),
+      ${value('request')}, cast(${value('created_at')} as bigint) ${from}`;
+}
 
 /** The statement that forgets the oldest events before this id, `most` at a time. */
 export const forgetEvents = query<{ before: string; most: number }>(

@@ -1,7 +1,10 @@
 /** Units that are written at once share a commit; what becomes of one is nobody else's matter. */
+import { sql } from 'kysely';
 import { expect, test } from 'vitest';
+import { newId } from '../../src/lib/ids.ts';
 import { enqueue } from '../../src/queue/enqueue.ts';
 import { findDestination, noteDue } from '../../src/store/destinations.ts';
+import { recordEvent } from '../../src/store/events.ts';
 import { claimDeliveries } from '../../src/store/leases.ts';
 import {
   deferDelivery,
@@ -14,8 +17,9 @@ import {
 } from '../../src/store/messages.ts';
 import { insertToken } from '../../src/store/secrets.ts';
 import { insertInto } from '../../src/store/statement.ts';
-import { countSubmission, submissionsOf } from '../../src/store/submissions.ts';
+import { countSubmission, insertSubmission, submissionsOf } from '../../src/store/submissions.ts';
 import { StoreError, UnmetError, type Store } from '../../src/store/store.ts';
+import type { SubmissionRow } from '../../src/store/tables.ts';
 import { newMessage } from '../harness/queue.ts';
 import { openTestStore } from '../harness/store.ts';
 
@@ -143,3 +147,54 @@ test('the same statement twice in a unit, and a unit of none', async () => {
   const outcomes = await store.write([insertToken({ ...token, hash: 'a' }), insertToken({ ...token, hash: 'b' })]);
   expect(outcomes.map(({ changes }) => changes)).toEqual([1, 1]);
 });
+
+test('events of submissions that happen at once are of their forms, and share few transactions', async () => {
+  const store = await openTestStore();
+  const submissions = Array.from({ length: 50 }, (_, i) => submissionOf(`example.test/form${i % 3}`));
+  await store.write(submissions.map((row) => insertSubmission(row)));
+  const before = await transactions(store);
+  await Promise.all(
+    submissions.map(({ id, tenant }, i) =>
+      store.write([recordEvent({ type: 'email.delivered', tenant, at: i, data: { i }, submission: id })]),
+    ),
+  );
+  if (store.dialect === 'postgres') expect((await transactions(store)) - before).toBeLessThan(10);
+  const events = await store.read.selectFrom('events').select(['submission', 'form', 'data', 'created_at']).execute();
+  expect(new Map(events.map(({ submission, ...event }) => [submission, event]))).toEqual(
+    new Map(submissions.map(({ id, form }, i) => [id, { form, data: `{"i":${i}}`, created_at: i }])),
+  );
+});
+
+function submissionOf(form: string): SubmissionRow {
+  return {
+    id: newId('sub', 1),
+    tenant: 'ten_a',
+    form,
+    domain: 'example.test',
+    revision: 'rev_1',
+    fields: '[]',
+    control: '{}',
+    stored: null,
+    learned: null,
+    accepted_at: null,
+    unread: 1,
+    has_files: 0,
+    ip: '192.0.2.7',
+    user_agent: '',
+    referer: '',
+    status: 'accepted',
+    spam_score: 0,
+    spam_reasons: '[]',
+    environment: 'live',
+    created_at: 1,
+  };
+}
+
+/** How many transactions have written so far; 0 on SQLite. */
+async function transactions(store: Store): Promise<number> {
+  if (store.dialect === 'sqlite') return 0;
+  const { rows } = await sql<{ count: string }>`select pg_snapshot_xmax(pg_current_snapshot())::text as count`.execute(
+    store.read,
+  );
+  return Number(rows[0]?.count);
+}
