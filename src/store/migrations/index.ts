@@ -34,6 +34,7 @@ import { revisionAuthor } from './0034-revision-author.ts';
 import { turns } from './0040-turns.ts';
 import { members } from './0048-members.ts';
 import { formCounts } from './0054-form-counts.ts';
+import { fillfactor } from './0055-fillfactor.ts';
 
 /** By name, as Kysely's migrator wants them. */
 export function migrationsFor(dialect: Dialect): Record<string, Migration> {
@@ -71,5 +72,6 @@ export function migrationsFor(dialect: Dialect): Record<string, Migration> {
     '0040-turns': turns(dialect),
     '0048-members': members(dialect),
     '0054-form-counts': formCounts(dialect),
+    '0055-fillfactor': fillfactor(dialect),
   };
 }
