@@ -60,6 +60,7 @@ import { errorFields } from '../lib/errors.ts';
 import { activatedSockets, type ListenAddress } from '../lib/sockets.ts';
 import { createLog, createLogLines, type AdjustableLog, type Log } from '../lib/log.ts';
 import { isClockBehind, pullBackDueTimes } from '../store/clock-step.ts';
+import { addEventDays } from '../store/event-days.ts';
 import { releaseFreePages } from '../store/free-pages.ts';
 import { foldMessageCounts } from '../store/usage.ts';
 import { createAlerts } from './alerts.ts';
@@ -537,6 +538,7 @@ async function start(
         acknowledged: () => sweepAcknowledged(core),
         ...retentionJobs(core),
         free_pages: () => releaseFreePages(store),
+        event_days: () => addEventDays(store, clock.now()),
       },
     }),
   );

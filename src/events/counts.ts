@@ -24,6 +24,7 @@ import type { Store } from '../store/store.ts';
 import type { EventRow, EventCountRow } from '../store/tables.ts';
 import type { ServerConfig } from '../config/schema.ts';
 import { firstId, timeOfId } from '../lib/ids.ts';
+import { dropEventDays } from '../store/event-days.ts';
 import { forgetEvents } from '../store/events.ts';
 
 /** So many events of a type, domain and form (empty: none) within a span, which lies in one hour. */
@@ -116,7 +117,7 @@ export function createEventCounts({ store, clock }: { store: Store; clock: Clock
       for await (const slice of slices({ from: Math.max(from, first), until: Math.min(until, clock.now() + 1) })) {
         const { from, until } = slice;
         const rows = slice.live
-          ? (await eventsOf(store, tenant, from, until)).map((row) => ({ ...row, from, until }))
+          ? (await eventsOf(store, tenant, { from, until })).map((row) => ({ ...row, from, until }))
           : (await hoursOf(store, tenant, from, until)).map(({ hour, ...row }) => {
               return { ...row, from: hour, until: hour + HOUR };
             });
@@ -190,7 +191,7 @@ function hourOf(at: number): number {
 /** So many go in one commit, so that what is accepted meanwhile waits for milliseconds. */
 const BATCH = 1000;
 
-/** Forgets whole hours of events that are older than the configuration keeps them; their counts stay. */
+/** Forgets whole hours of events that are older than the configuration keeps them, whole days on PostgreSQL; their counts stay. */
 export async function forgetOldEvents(services: {
   readonly store: Store;
   readonly clock: Clock;
@@ -199,7 +200,9 @@ export async function forgetOldEvents(services: {
 }): Promise<void> {
   const { store, clock, counts, config } = services;
   await counts.rollUp();
-  const before = firstId('evt', hourOf(clock.now() - config().retention.events));
+  const oldest = await dropEventDays(store, hourOf(clock.now() - config().retention.events));
+  if (oldest === undefined) return;
+  const before = firstId('evt', oldest);
   for (let gone = BATCH; gone === BATCH;) {
     const [{ changes }] = await store.write([forgetEvents({ before, most: BATCH })]);
     gone = changes;

@@ -1,7 +1,7 @@
 /** Events in numbers: hours that are over are counted once and for all, what came since is counted when it is asked for. */
 import { sql } from 'kysely';
 import { firstId } from '../lib/ids.ts';
-import { insertInto, reader } from './statement.ts';
+import { insertInto, query, reader } from './statement.ts';
 import type { Store } from './store.ts';
 import type { EventCountRow, EventRow } from './tables.ts';
 
@@ -55,10 +55,18 @@ const ofDomain = sql`coalesce(domain, '')`;
 const ofForm = sql`coalesce(form, '')`;
 
 /** What is in the span by the events themselves. */
-export const eventsOf = reader(
-  (tenant: string, from: number, until: number) => sql<Omit<EventCountRow, 'tenant' | 'hour'>>`
-    select type, ${ofDomain} as domain, ${ofForm} as form, count(*) as count from events
-    where tenant = ${tenant} and created_at >= ${from} and created_at < ${until} and ${counted}
+export function eventsOf(
+  store: Store,
+  tenant: string,
+  { from, until }: Span,
+): Promise<Omit<EventCountRow, 'tenant' | 'hour'>[]> {
+  return store.select(live({ tenant, from, until, first: firstId('evt', from), end: firstId('evt', until) }));
+}
+
+const live = query<Span & { tenant: string; first: string; end: string }, Omit<EventCountRow, 'tenant' | 'hour'>>(
+  (value) => sql`select type, ${ofDomain} as domain, ${ofForm} as form, count(*) as count from events
+    where tenant = ${value('tenant')} and created_at >= ${value('from')} and created_at < ${value('until')} and ${counted}
+      and id >= ${value('first')} and id < ${value('end')}
     group by type, ${ofDomain}, ${ofForm}`,
 );
 
@@ -106,6 +114,10 @@ export function listEvents(
   if (type !== undefined) events = events.where('type', '=', type);
   if (form !== undefined) events = events.where('form', '=', form);
   if (domains !== undefined) events = events.where('domain', 'in', domains);
-  const span = events.where('created_at', '>=', from).where('created_at', '<', until).where('id', '<', before);
+  const span = events
+    .where('created_at', '>=', from)
+    .where('created_at', '<', until)
+    .where('id', '>=', firstId('evt', from))
+    .where('id', '<', before);
   return span.orderBy('created_at', 'desc').orderBy('id', 'desc').limit(limit).execute();
 }

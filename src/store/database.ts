@@ -4,10 +4,12 @@ import { userInfo } from 'node:os';
 import { dirname, resolve } from 'node:path';
 import { Kysely, PostgresDialect, SqliteAdapter, SqliteDialect, sql, type QueryExecutorProvider } from 'kysely';
 import { Migrator } from 'kysely/migration';
+import { systemClock } from '../lib/clock.ts';
 import { PassingError, UserError, messageOf } from '../lib/errors.ts';
 import { silentLog, type Log } from '../lib/log.ts';
 import { withoutPassword } from '../lib/postgres-url.ts';
 import { copyBeforeMigration, migrationCopies } from './copies.ts';
+import { divideEvents } from './event-days.ts';
 import { isDamaged, isForbidden, isPassing } from './faults.ts';
 import { migrationsFor } from './migrations/index.ts';
 import type { PostgresOptions, PostgresSettings } from './postgres-connection.ts';
@@ -81,6 +83,12 @@ async function createPostgresStore(options: PostgresOptions): Promise<Store> {
   await (await connectClient(listenUrl)).end();
   if (prepare) await refuseTransactionPooling(url);
   await migrate(new Kysely({ dialect: new PostgresDialect({ pool: createMigrationPool(listenUrl) }) }), 'postgres');
+  const db = new Kysely({ dialect: new PostgresDialect({ pool: createMigrationPool(listenUrl) }) });
+  try {
+    await divideEvents(db, systemClock.now());
+  } finally {
+    await db.destroy();
+  }
   const store = await openPostgres(options);
   try {
     await sql`select 1`.execute(store.read);

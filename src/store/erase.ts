@@ -3,7 +3,8 @@
  * units that leave alone what is being sent just then.
  */
 import { sql, type RawBuilder } from 'kysely';
-import { deleteAmong, deleteFrom, listed, query, reader } from './statement.ts';
+import { firstId } from '../lib/ids.ts';
+import { deleteAmong, deleteFrom, listed, query, reader, type Statement } from './statement.ts';
 import type { Store } from './store.ts';
 import type { ConsentRow, DeliveryRow, InboundLogRow, SubmissionRow, SuppressionRow, Tables } from './tables.ts';
 
@@ -93,20 +94,36 @@ export const forgetEventsOfGone = query<{ ids: readonly string[] }>(
     or (message is not null and not exists (select 1 from messages where messages.id = events.message)))`,
 );
 
+interface LogEntry {
+  readonly tenant: string;
+  readonly sender: string;
+  readonly recipient: string;
+  readonly created_at: number;
+}
+
 /**
  * The statement that forgets the event of an entry of the log of inbound mail, which has its moment and holds both its
  * addresses. Entries of nobody have none.
  */
-export const forgetInboundEvents = query<
-  Pick<InboundLogRow, 'created_at'> & { tenant: string; sender: string; recipient: string }
->((value, dialect) => {
+export function forgetInboundEvents({ tenant, sender, recipient, created_at: at }: LogEntry): Statement {
+  return ofEntry({ tenant, sender, recipient, at, first: firstId('evt', at), end: firstId('evt', at + 1) });
+}
+
+const ofEntry = query<{
+  tenant: string;
+  sender: string;
+  recipient: string;
+  at: number;
+  first: string;
+  end: string;
+}>((value, dialect) => {
   function member(name: string) {
     return dialect === 'sqlite'
       ? sql`json_extract(data, ${sql.lit(`$.${name}`)})`
       : sql`(data::json ->> ${sql.lit(name)})`;
   }
-  return sql`delete from events where tenant = ${value('tenant')} and created_at = ${value('created_at')}
-      and type in ('inbound.accepted', 'inbound.rejected')
+  return sql`delete from events where tenant = ${value('tenant')} and created_at = ${value('at')}
+      and id >= ${value('first')} and id < ${value('end')} and type in ('inbound.accepted', 'inbound.rejected')
       and ${member('from')} = ${value('sender')} and ${member('to')} = ${value('recipient')}`;
 });
 

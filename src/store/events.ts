@@ -2,17 +2,7 @@
 import { sql } from 'kysely';
 import type { PublicEvent } from '../lib/event-types.ts';
 import { firstId, newId, timeOfId } from '../lib/ids.ts';
-import {
-  finder,
-  insertInto,
-  listed,
-  lister,
-  listerAmong,
-  query,
-  reader,
-  type Placeholders,
-  type Statement,
-} from './statement.ts';
+import { finder, insertInto, listed, lister, query, reader, type Placeholders, type Statement } from './statement.ts';
 import type { Store } from './store.ts';
 import { fallbackOf } from './form-options.ts';
 import type { EventRow, SubmissionRow } from './tables.ts';
@@ -78,7 +68,7 @@ function insertOfSubmission(value: Placeholders<Omit<EventRow, 'form'>>, from = 
 
 /** The statement that forgets the oldest events before this id, `most` at a time. */
 export const forgetEvents = query<{ before: string; most: number }>(
-  (value) => sql`delete from events where id in (
+  (value) => sql`delete from events where id < ${value('before')} and id in (
     select id from events where id < ${value('before')} order by id limit ${value('most')})`,
 );
 
@@ -91,14 +81,23 @@ export function recordEvent(event: NewEvent): Statement {
     : insertWithForm({ ...row, created_at: at });
 }
 
+/** What concerns a message comes after it; clocks of two daemons may be so far apart, ms. */
+const SKEW_MS = 600_000;
+
+/** What no event of these messages has a lower id than: older days are not looked at. */
+function firstOf(messages: readonly string[]): string {
+  const [first] = messages.toSorted();
+  return first === undefined ? '' : firstId('evt', timeOfId(first) - SKEW_MS);
+}
+
 const complaints = reader(
-  (messages: readonly string[]) => sql<Pick<EventRow, 'message'>>`select message from events
-    where message in ${listed(messages)} and message is not null and type = 'email.complained'`,
+  (messages: readonly string[], first: string) => sql<Pick<EventRow, 'message'>>`select message from events
+    where message in ${listed(messages)} and message is not null and id >= ${first} and type = 'email.complained'`,
 );
 
 /** Those of these messages that a recipient called spam. */
 export async function complaintsOf(store: Store, messages: readonly string[]): Promise<Set<string | null>> {
-  return new Set((await complaints(store, messages)).map(({ message }) => message));
+  return new Set((await complaints(store, messages, firstOf(messages))).map(({ message }) => message));
 }
 
 /** When the newest event happened, ms. */
@@ -136,22 +135,34 @@ export async function eventsOfRequest(store: Store, request: string): Promise<Ev
 
 type EventsSince = { tenant: string; since: number; after: string; limit: number };
 
-const idsSince = query<EventsSince, Pick<EventRow, 'id' | 'created_at'>>(
+const idsSince = query<EventsSince & { first: string }, Pick<EventRow, 'id' | 'created_at'>>(
   (value) => sql`select id, created_at from events
-    where tenant = ${value('tenant')} and created_at >= ${value('since')}
+    where tenant = ${value('tenant')} and created_at >= ${value('since')} and id >= ${value('first')}
       and (created_at > ${value('since')} or id > ${value('after')})
     order by created_at, id limit ${value('limit')}`,
 );
 
 /** Up to `limit` events of the tenant from `since` (ms) on, oldest first; of that very moment only those with ids after `after`. */
 export function eventIdsSince(store: Store, wanted: EventsSince): Promise<Pick<EventRow, 'id' | 'created_at'>[]> {
-  return store.select(idsSince(wanted));
+  return store.select(idsSince({ ...wanted, first: firstId('evt', wanted.since) }));
 }
 
-/** The events with these ids, oldest first. */
-export const eventsAmong = listerAmong('events', 'id');
+const among = reader(
+  (ids: readonly string[], first: string, last: string) => sql<EventRow>`select * from events
+    where id in ${listed(ids)} and id >= ${first} and id <= ${last} order by id`,
+);
 
-const eventsAt = lister('events', ['tenant', 'created_at', 'submission']);
+/** The events with these ids, oldest first. */
+export function eventsAmong(store: Store, ids: readonly string[]): Promise<EventRow[]> {
+  const sorted = ids.toSorted();
+  return among(store, ids, sorted[0] ?? '', sorted.at(-1) ?? '');
+}
+
+const eventsAt = query<{ tenant: string; at: number; submission: string; first: string; end: string }, EventRow>(
+  (value) => sql`select * from events
+    where tenant = ${value('tenant')} and created_at = ${value('at')} and submission = ${value('submission')}
+      and id >= ${value('first')} and id < ${value('end')}`,
+);
 
 /** The events of a submission: when it came, was accepted later, and went to the fallback. */
 export async function eventsOfSubmission(
@@ -160,15 +171,24 @@ export async function eventsOfSubmission(
 ): Promise<EventRow[]> {
   const used = (await fallbackOf(store, id))?.used_at;
   const moments = new Set([created_at, accepted_at ?? created_at, used ?? created_at]);
-  const events = await Promise.all(Array.from(moments, (at) => eventsAt(store, tenant, at, id)));
+  const events = await Promise.all(
+    Array.from(moments, (at) => {
+      const bounds = { first: firstId('evt', at), end: firstId('evt', at + 1) };
+      return store.select(eventsAt({ tenant, at, submission: id, ...bounds }));
+    }),
+  );
   return events.flat();
 }
 
-/** All events of these messages, oldest first. */
-export const eventsOfMessages = reader(
-  (messages: readonly string[]) => sql<EventRow>`select * from events
-    where message in ${listed(messages)} and message is not null order by id`,
+const ofMessages = reader(
+  (messages: readonly string[], first: string) => sql<EventRow>`select * from events
+    where message in ${listed(messages)} and message is not null and id >= ${first} order by id`,
 );
+
+/** All events of these messages, oldest first. */
+export function eventsOfMessages(store: Store, messages: readonly string[]): Promise<EventRow[]> {
+  return ofMessages(store, messages, firstOf(messages));
+}
 
 /** The messages that a submission caused. */
 export const messagesOfSubmission = lister('messages', ['submission'], sql`order by id`);

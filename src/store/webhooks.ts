@@ -1,5 +1,6 @@
 /** Webhooks: where a tenant wants to be told of what happens, and how that goes. */
 import { sql } from 'kysely';
+import { firstId } from '../lib/ids.ts';
 import {
   countOf,
   deleteFrom,
@@ -77,9 +78,13 @@ export const moveCursors = query<{ now: number }>(
 );
 
 /** Active webhooks whose tenant has events from `since` on. */
-export const webhooksWithNews = reader(
-  (since: number) => sql<WebhookRow>`select * from webhooks where status = 'active' and exists (
-    select 1 from events where events.tenant = webhooks.tenant and events.created_at >= ${since})`,
+export function webhooksWithNews(store: Store, since: number): Promise<WebhookRow[]> {
+  return withNews(store, since, firstId('evt', since));
+}
+
+const withNews = reader(
+  (since: number, first: string) => sql<WebhookRow>`select * from webhooks where status = 'active' and exists (
+    select 1 from events where events.tenant = webhooks.tenant and events.created_at >= ${since} and events.id >= ${first})`,
 );
 
 export const activeWebhooks = lister('webhooks', [], sql`where status = 'active'`);
@@ -112,6 +117,8 @@ interface Wanted {
   webhook: string;
   tenant: string;
   since: number;
+  /** What no event since then has a lower id than. */
+  first: string;
   /** Of the events of that very moment only those with later ids. */
   after: string;
   until: number;
@@ -150,6 +157,7 @@ function wantedEvents(value: Placeholders<Wanted>, ofScope = sql``) {
   return sql<WantedRow>`select id, created_at from events
     where events.tenant = ${value('tenant')}
       and events.created_at >= ${value('since')} and events.created_at <= ${value('until')}
+      and events.id >= ${value('first')}
       and (events.created_at > ${value('since')} or events.id > ${value('after')})
       and events.type in ${listed(value('types'))}
       and not exists (
@@ -179,7 +187,7 @@ export async function* eventsFor(
 ): AsyncGenerator<string[], void> {
   let from = { since: wanted.since, after: '' };
   for (;;) {
-    const values = { ...wanted, ...from, until };
+    const values = { ...wanted, ...from, first: firstId('evt', from.since), until };
     const rows = await store.select(statementOf(values, scope));
     const last = rows.at(-1);
     if (last === undefined) return;
@@ -189,9 +197,10 @@ export async function* eventsFor(
   }
 }
 
-const endOfStretch = reader(
-  (tenant: string, since: number, size: number) => sql<{ created_at: number }>`select created_at from events
-    where tenant = ${tenant} and created_at >= ${since} order by created_at limit 1 offset ${size}`,
+const endOfStretch = query<{ tenant: string; since: number; first: string; size: number }, { created_at: number }>(
+  (value) => sql`select created_at from events
+    where tenant = ${value('tenant')} and created_at >= ${value('since')} and id >= ${value('first')}
+    order by created_at limit 1 offset ${value('size')}`,
 );
 
 /** The time of the event that comes `size` events after `since` (ms); undefined where there are not so many. */
@@ -199,7 +208,7 @@ export async function stretchOfEvents(
   store: Store,
   { tenant, since, size }: { readonly tenant: string; readonly since: number; readonly size: number },
 ): Promise<number | undefined> {
-  return (await endOfStretch(store, tenant, since, size))[0]?.created_at;
+  return (await store.select(endOfStretch({ tenant, since, first: firstId('evt', since), size })))[0]?.created_at;
 }
 
 function statementOf(values: Wanted, scope: Scope) {
