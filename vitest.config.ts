@@ -45,7 +45,7 @@ export default defineConfig({
           name: 'peers-postgres',
           include: [
             'test/{store,accounts,queue,events,forms}/**/*.test.ts',
-            'test/flows/{consent,delivery,schedule,submission}.test.ts',
+            'test/flows/{consent,delivery,schedule,storage,submission}.test.ts',
           ],
           exclude: ['test/store/sqlite*.test.ts'],
           globalSetup: ['test/harness/postgres-server.ts'],

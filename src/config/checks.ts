@@ -6,6 +6,7 @@ import { fanOutOf, forwardingLoops, MAX_DELIVERIES, MAX_TARGETS, routeOf } from 
 import { nearest, type Finding, type Path, type Problem } from './problem.ts';
 import { MAX_PATTERNS_LENGTH, patternProblem } from './patterns.ts';
 import type { DomainConfig, FormConfig, ProjectConfig, ServerConfig, TemplateConfig } from './schema.ts';
+import { isThisMachine } from './scalars.ts';
 import { LETS_ENCRYPT, parseHttpListen, PRIVATE_NAME, tlsModeOf } from './schema-server.ts';
 import { find, type YamlFile } from './yaml.ts';
 
@@ -139,6 +140,11 @@ export function checkServer(config: ServerConfig): Finding[] {
     if (!PRIVATE_RANGES.has(ipaddr.parse(address).range())) continue;
     const message = `other servers never see the private address ${address}; write the one that they see, or leave the key out`;
     warnings.push({ path: ['server', 'public_ips', i], message });
+  }
+  const { url: bucket } = config.storage;
+  if (bucket?.endpoint.startsWith('http://') === true && !isThisMachine(new URL(bucket.endpoint).hostname)) {
+    const message = 'has an endpoint without TLS: what is stored passes the network in clear text';
+    warnings.push({ path: ['storage', 'url'], message });
   }
   // Base64 with its line ends (RFC 2045 §6.8) is 78/57 of the files.
   if ((limits.files_total * 78) / 57 > limits.message) {

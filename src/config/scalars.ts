@@ -6,8 +6,10 @@
 import { isIP } from 'node:net';
 import ipaddr from 'ipaddr.js';
 import { z } from 'zod';
+import { formatBucketUrl, parseBucketUrl, type BucketPlace } from './bucket-url.ts';
 import { imageProblem, imageTypeOf, isDataUrl } from './images.ts';
 import { formatMailbox, parseAddress, parseDomain, parseMailbox } from '../lib/addresses.ts';
+import { messageOf } from '../lib/errors.ts';
 import { postgresUrlProblem } from '../lib/postgres-url.ts';
 
 const DURATIONS = { d: 86_400_000, h: 3_600_000, m: 60_000, s: 1000 } as const;
@@ -184,6 +186,19 @@ export const postgresUrl = z.string({ error: 'expected postgres://…' }).check(
   const message = postgresUrlProblem(value);
   if (message !== undefined) issues.push({ code: 'custom', message, input: value });
 });
+
+/** A bucket, and where it is. */
+export const bucketUrl = z.codec(
+  z.string({ error: 'expected s3://…' }).check(({ value, issues }) => {
+    try {
+      parseBucketUrl(value);
+    } catch (error) {
+      issues.push({ code: 'custom', message: messageOf(error), input: value });
+    }
+  }),
+  z.custom<BucketPlace>(),
+  { decode: parseBucketUrl, encode: formatBucketUrl },
+);
 
 /** `#rrggbb` */
 export const color = word(/^#[0-9A-Fa-f]{6}$/, 'expected a color such as "#0a7d5a"');

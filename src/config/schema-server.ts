@@ -163,6 +163,31 @@ const database = z
     message: 'expected the address of PostgreSQL itself, because prepare is false',
   });
 
+const storage = z
+  .strictObject({
+    url: is.bucketUrl.nullable().default(null).meta({
+      description:
+        'Bucket of a server that speaks the S3 protocol, for the large parts of what is stored, such as s3://bucket/prefix?endpoint=https://storage.example.net&region=eu-central-1. Without endpoint: at Amazon. null: everything is in the database.',
+      restart: true,
+    }),
+    access_key_id: is.text(200).nullable().default(null).meta({
+      description: 'Access key that may read, write and delete objects of the bucket.',
+      restart: true,
+    }),
+    secret_access_key: is.text(2000).nullable().default(null).meta({
+      description: 'Its secret: ${VARIABLE} or file:/path keeps it out of this file.',
+      restart: true,
+    }),
+  })
+  .refine(({ url, access_key_id }) => (url === null) === (access_key_id === null), {
+    path: ['access_key_id'],
+    message: 'expected url and access_key_id together',
+  })
+  .refine(({ url, secret_access_key }) => (url === null) === (secret_access_key === null), {
+    path: ['secret_access_key'],
+    message: 'expected url and secret_access_key together',
+  });
+
 const dns = z.strictObject({
   servers: listOf(is.dnsServer, 'DNS resolvers. If empty, those of the system.').meta({ restart: true }),
   validating: z
@@ -417,6 +442,7 @@ export const serverSchema = z
     server: server.describe('Identity and listeners of this server.'),
     tls: tls.prefault({}).describe('The certificate of this server.'),
     database: database.prefault({}).describe('The database.'),
+    storage: storage.prefault({}).describe('Where files and the bodies of messages are stored.'),
     dns: dns.prefault({}).describe('DNS lookups and checks.'),
     inbound: inbound.prefault({}).describe('Inbound mail.'),
     uploads: uploads.prefault({}).describe('Files that forms receive.'),

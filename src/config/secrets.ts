@@ -13,7 +13,7 @@ const WHOLE_VARIABLE = /^\$\{[A-Z_][A-Z0-9_]*\}$/;
 const FILE = /^file:(\/.*)$/;
 
 /** Keys whose values are secrets as a whole. */
-export const SECRET_KEY = /^(?:password|hmac_key|secret)$/;
+export const SECRET_KEY = /^(?:password|hmac_key|secret|secret_access_key)$/;
 
 /** Where references are looked up. */
 export interface SecretSource {

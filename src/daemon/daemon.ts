@@ -32,6 +32,7 @@ import { postgresOptions, projectStore, readServer } from './configuration.ts';
 import { openDelivery } from './delivery-remote.ts';
 import { loopbackSmtp, openMtaSts, openWebhookHttp } from './outgoing.ts';
 import { openSmtp } from './smtp.ts';
+import { openStorage, refuseLostBucket } from './storage.ts';
 import { createHttpClient, createPolicyFetch, type HttpClient } from '../dns/guarded-fetch.ts';
 import { refusesMail } from '../dns/mx.ts';
 import { createDnssec } from '../dns/dnssec.ts';
@@ -178,7 +179,9 @@ async function start(
     }));
   if (parts.store === undefined) ending.push(() => opened.close());
   const database = createDatabaseMetrics(opened, clock);
-  const { store } = database;
+  const { store, close: closeStorage } = await openStorage({ store: database.store, clock, settings: server.storage });
+  ending.push(closeStorage);
+  await refuseLostBucket(store);
   await saveOperator(store, server.server.operator, clock.now());
   const machine = machineName();
   const projects = projectStore({ store, clock, machine });
@@ -522,6 +525,7 @@ async function start(
         host_keys: hostKeys.checkDue,
         mta_sts: () => mtaSts.refresh(),
         files: files.sweep,
+        objects: store.blobs.sweep,
         idempotency: () => idempotency.sweep(),
         tokens: () => sweepTokens(core),
         consent: releaseInTime({ clock, consent }),

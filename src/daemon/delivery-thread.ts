@@ -10,6 +10,7 @@ import {
   type Listening,
   type ToDelivery,
 } from './delivery.ts';
+import { openStorage } from './storage.ts';
 import { createDnssec } from '../dns/dnssec.ts';
 import { createResolver } from '../dns/resolver.ts';
 import { systemClock } from '../lib/clock.ts';
@@ -38,7 +39,11 @@ const log = await createLog({
 });
 const metrics = createDeliveryMetrics();
 const database = createDatabaseMetrics(await connectStore(handle), systemClock);
-const { store } = database;
+const { store, close: closeStorage } = await openStorage({
+  store: database.store,
+  clock: systemClock,
+  settings: server.storage,
+});
 const resolver = createResolver({ servers: server.dns.servers, log });
 const dnssec = createDnssec({ ...server.dns, clock: systemClock });
 const parts = {
@@ -106,6 +111,7 @@ async function tell(): Promise<void> {
 async function stop(graceMs: number): Promise<void> {
   stopping.abort();
   await delivery.stop(graceMs);
+  await closeStorage();
   await store.close();
   await tell();
   port.close();

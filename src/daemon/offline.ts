@@ -31,6 +31,7 @@ import { invalid, success, writerOf, type CallOf, type DataOf, type Success } fr
 import { systemClock } from '../lib/clock.ts';
 import { allCertificates, type CertificateStatus } from '../store/certificates.ts';
 import { postgresOptions } from './configuration.ts';
+import { ROW_BLOBS } from '../store/blobs.ts';
 import { databaseFile, openForReadingOnly } from '../store/database.ts';
 import { domainOwners } from '../store/domains.ts';
 import { findRevision, storedProjects } from '../store/projects.ts';
@@ -181,6 +182,7 @@ function unreadable(reason: unknown): Store {
     get read(): never {
       throw reason;
     },
+    blobs: ROW_BLOBS,
     select: fail,
     write: fail,
     accountVersion: () => undefined,

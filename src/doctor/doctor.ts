@@ -25,6 +25,7 @@ import {
   checkProxies,
   checkQueue,
   checkResolver,
+  checkStorage,
   domainsReportingHere,
   type Machine,
 } from './machine.ts';
@@ -99,6 +100,7 @@ export function createDoctor(machine: DoctorParts): Doctor {
       clock: () => checkClock(machine),
       disk: () => checkDisk(machine),
       database: () => checkDatabase(machine),
+      storage: () => checkStorage(machine),
       queue: () => checkQueue(machine),
       domains: () => checkDomains(machine),
       trusted_proxies: async () => checkProxies(machine),

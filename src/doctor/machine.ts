@@ -91,6 +91,20 @@ export async function checkDatabase({ store, down }: Machine): Promise<Results> 
   }
 }
 
+/** The bucket, where there is one. It takes a real write; without the daemon it is not asked. */
+export async function checkStorage({ store }: Machine): Promise<Results> {
+  const { bucket } = store.blobs;
+  if (bucket === undefined) return [];
+  try {
+    await bucket.probe();
+    return { status: 'ok', found: `${bucket.name} can be written and read` };
+  } catch (error) {
+    const advice =
+      'Meanwhile large posts and messages are not accepted, and mail with stored files waits. See storage.';
+    return { status: 'failed', found: messageOf(error), advice };
+  }
+}
+
 /** What is due leaves. */
 export async function checkQueue({ store, clock, queueProblem, down }: Machine): Promise<Results> {
   const now = clock.now();

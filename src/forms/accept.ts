@@ -15,10 +15,11 @@ import { canonicalMailbox } from '../lib/addresses.ts';
 import type { Clock } from '../lib/clock.ts';
 import { newId, counterOf } from '../lib/ids.ts';
 import { cleanText } from '../mail/header.ts';
+import { naming } from '../store/blobs.ts';
 import { acknowledge, forgetAcknowledged } from '../store/consents.ts';
 import { recordEvent } from '../store/events.ts';
 import type { Statement } from '../store/statement.ts';
-import { UnmetError, writeNamed, type Store } from '../store/store.ts';
+import { UnmetError, writeNamed, type Blob, type Store } from '../store/store.ts';
 import { countSubmission, insertSubmission, insertFile, insertFileChunk, noteToIndex } from '../store/submissions.ts';
 import { type Control, type Field, writeControl, writeFields } from './fields.ts';
 import type { Upload } from './files.ts';
@@ -101,7 +102,10 @@ async function acceptSubmission(given: Admitted, options: AcceptOptions): Promis
   const question = { tenant: form.tenant, addresses: form.to };
   const statuses = spam ? [] : [...(await consent.statuses(question)).values()];
   const visitor = statuses.includes('confirmed') ? await addresseeOf(submission, options) : OFF;
-  await commit(store, { submission, accepted, server: config(), clientKey, now }, visitor);
+  const files = await Promise.all(
+    given.files.map(async (upload) => ({ ...upload, last: await store.blobs.put(upload.tail) })),
+  );
+  await commit(store, { submission, files, accepted, server: config(), clientKey, now }, visitor);
   if (!spam) wake();
   if (statuses.includes('pending') && submission.environment !== 'test') void consent.ask(question);
   return accepted;
@@ -116,8 +120,15 @@ interface Entry {
   readonly submission: Admitted;
   readonly accepted: Accepted;
   readonly server: ServerConfig;
+  readonly files: readonly KeptUpload[];
   readonly clientKey: KeyObject;
   readonly now: number;
+}
+
+/** A file all of which is kept. */
+export interface KeptUpload extends Upload {
+  /** Its last chunk, as the row is to hold it. */
+  readonly last: Blob;
 }
 
 async function commit(store: Store, entry: Entry, visitor: Addressee): Promise<void> {
@@ -132,8 +143,8 @@ async function commit(store: Store, entry: Entry, visitor: Addressee): Promise<v
 
 /** Rows that many submissions share come last: on PostgreSQL they stay locked until the commit. */
 function unitOf(entry: Entry, visitor: Addressee): Statement[] {
-  const { submission, accepted, server, now } = entry;
-  const { form, files, environment = 'live', also } = submission;
+  const { submission, files, accepted, server, now } = entry;
+  const { form, environment = 'live', also } = submission;
   const { expire } = server.delivery;
   const unit: Statement[] = [
     submissionRow(entry),
@@ -222,13 +233,13 @@ function eventOf(
   });
 }
 
-/** The statements that tie files to their submission, with the pieces that are not stored yet. */
-export function fileStatements(submission: string, uploads: readonly Upload[], now: number): Statement[] {
-  return uploads.flatMap(({ id, field, filename, contentType, size, unscanned, pieces, tail }, position) => {
+/** The statements that tie files to their submission, each with its last chunk. */
+export function fileStatements(submission: string, files: readonly KeptUpload[], now: number): Statement[] {
+  return files.flatMap(({ id, field, filename, contentType, size, unscanned, pieces, tail, last }, position) => {
     const about = { field, filename, content_type: contentType, size, unscanned: unscanned === true ? 1 : 0 };
     const file = insertFile({ id, submission, position, ...about });
     if (tail.length === 0) return [file];
-    return [file, insertFileChunk({ file: id, seq: pieces, bytes: tail, created_at: now })];
+    return [file, insertFileChunk({ file: id, seq: pieces, ...last, created_at: now }), ...naming(last)];
   });
 }
 

@@ -9,6 +9,7 @@ import { newId } from '../lib/ids.ts';
 import { cleanText } from '../mail/header.ts';
 import { HEAD_BYTES, mediaTypeOf, signatureOf, type Signature } from './file-types.ts';
 import type { Scanner } from './scanner.ts';
+import { naming } from '../store/blobs.ts';
 import { chunksOfFile, deleteFileChunks, deleteOrphans, insertFileChunk } from '../store/submissions.ts';
 import type { Store } from '../store/store.ts';
 
@@ -149,7 +150,9 @@ function openWriter(head: FileHead, store: Store, clock: Clock): FileWriter {
       new Uint8Array(piece, used).set(part);
       used = needed;
       if (used < PIECE) return;
-      await store.write([insertFileChunk({ file: id, seq: pieces++, bytes: take(), created_at: clock.now() })]);
+      const seq = pieces++;
+      const blob = await store.blobs.put(take());
+      await store.write([insertFileChunk({ file: id, seq, ...blob, created_at: clock.now() }), ...naming(blob)]);
     }
   }
 

@@ -8,7 +8,7 @@ import { type Snapshot, takesMail } from '../config/snapshot.ts';
 import { tlsModeOf } from '../config/schema-server.ts';
 import { policyText } from '../dns/mta-sts.ts';
 import type { CertificateKeeper, CertificateState } from '../lib/certificate.ts';
-import { type Clock, isoTime } from '../lib/clock.ts';
+import { type Clock, isoTime, withDeadline } from '../lib/clock.ts';
 import { errorFields } from '../lib/errors.ts';
 import { html } from '../lib/html.ts';
 import type { Log } from '../lib/log.ts';
@@ -206,15 +206,21 @@ export function refused(context: RequestContext, refusal: Refusal): Answer {
   return page(errorPage({ refusal, translation, requestId: context.id }), statusOf(refusal), refusal.headers);
 }
 
-/** So often at most is the database written to. */
+/** So often at most is the database written to, and the bucket, whose requests cost. */
 const PROBE_MS = 1000;
+const BUCKET_PROBE_MS = 10_000;
+/** Whoever asks does not wait for longer. */
+const MAX_BUCKET_PROBE_MS = 5000;
 
 /**
- * `/readyz`: 200, or 503 with the reasons. The database must take a write, the disk have space, the queue move. Details of
+ * `/readyz`: 200, or 503 with the reasons. The database must take a write, the bucket of `storage.url` as well, the
+ * disk have space, the queue move. Details of
  * the configuration are shown to the operator alone, because they name files.
  */
 function readyz({ store, freeSpace, clock, log, snapshot, queueProblem, certificate }: TableParts): Handler {
+  const { bucket } = store.blobs;
   let probed = { at: -Infinity, problem: Promise.resolve<string | undefined>(undefined) };
+  let probedBucket = { at: -Infinity, problem: Promise.resolve<string | undefined>(undefined) };
 
   async function probe(): Promise<string | undefined> {
     try {
@@ -226,14 +232,27 @@ function readyz({ store, freeSpace, clock, log, snapshot, queueProblem, certific
     }
   }
 
+  async function probeBucket(): Promise<string | undefined> {
+    if (bucket === undefined) return undefined;
+    try {
+      await withDeadline(MAX_BUCKET_PROBE_MS, bucket.name, bucket.probe());
+      return undefined;
+    } catch (error) {
+      log.error('readyz.storage_failed', errorFields(error));
+      return 'the object storage cannot be written and read';
+    }
+  }
+
   return async (context) => {
     const now = clock.monotonic();
     if (now - probed.at >= PROBE_MS) probed = { at: now, problem: probe() };
+    if (now - probedBucket.at >= BUCKET_PROBE_MS) probedBucket = { at: now, problem: probeBucket() };
     const isFull = freeSpace.below(snapshot().server.limits.free_disk);
     const checks = {
       database: check(await probed.problem),
       disk: check(isFull ? 'the disk has less room than limits.free_disk' : undefined),
       queue: check(queueProblem()),
+      ...(bucket === undefined ? {} : { storage: check(await probedBucket.problem) }),
     };
     const ready = Object.values(checks).every(({ ok }) => ok);
     const body = {

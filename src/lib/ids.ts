@@ -17,6 +17,7 @@ export type IdKind =
   | 'whd'
   | 'inb'
   | 'inl'
+  | 'obj'
   | 'ses'
   | 'sgn';
 

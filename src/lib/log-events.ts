@@ -112,6 +112,7 @@ export const LOG_EVENTS = {
   'queue.not_released': 'Deliveries that wait for consent could not be released yet.',
   'queue.taken_back': 'Deliveries of a daemon that has stopped were taken over.',
   'readyz.database_failed': 'The database does not accept writes.',
+  'readyz.storage_failed': 'The bucket of `storage.url` cannot be written and read.',
   'relay.back': 'The smarthost takes mail again.',
   'relay.pause_not_ended': 'The pause of the smarthost could not be ended yet.',
   'relay.paused': 'The smarthost fails: all mail for it waits.',

@@ -9,7 +9,7 @@ import { Budget } from '../lib/batch.ts';
 import { errorFields } from '../lib/errors.ts';
 import type { Log } from '../lib/log.ts';
 import { isPassing } from '../store/faults.ts';
-import { bodyChunk, CHUNK_BYTES, findMessage, storeBody, storePrefix } from '../store/messages.ts';
+import { bodyChunk, CHUNK_BYTES, findMessage, putContent, storeBody, storePrefix } from '../store/messages.ts';
 import { UnmetError, type Store } from '../store/store.ts';
 import type { MessageRow } from '../store/tables.ts';
 import type { Body, Finished, Opened, Prepared, Source, Streamed } from './transport.ts';
@@ -112,15 +112,24 @@ export class HeldBody {
     // Which of two mails is sent each server decides: they are rendered again.
     if (fresh === undefined || hasPlain(fresh)) return;
     this.#fresh = undefined;
-    const unit =
-      fresh.kind === 'streamed'
-        ? storePrefix(this.#id, fresh)
-        : storeBody(this.#id, { ...fresh, encoding: encodingOf(fresh) });
-    await this.#options.store.write(unit).catch((error: unknown) => {
+    await this.#store(fresh).catch((error: unknown) => {
       if (error instanceof UnmetError) return;
       this.#fresh = fresh;
       throw error;
     });
+  }
+
+  async #store(fresh: Fresh): Promise<void> {
+    const { store } = this.#options;
+    await store.write(
+      fresh.kind === 'streamed'
+        ? storePrefix(this.#id, { ...fresh, prefix: await putContent(store, [fresh.prefix]) })
+        : storeBody(this.#id, {
+            ...fresh,
+            content: await putContent(store, fresh.content),
+            encoding: encodingOf(fresh),
+          }),
+    );
   }
 
   async #openAs(message: MessageRow | undefined): Promise<Opened> {

@@ -11,6 +11,7 @@ import { newId } from '../lib/ids.ts';
 import type { Log } from '../lib/log.ts';
 import type { Refusal } from '../mail/auth-results.ts';
 import { cleanText, decodeWords, fieldsOf, valueOf } from '../mail/header.ts';
+import { naming } from '../store/blobs.ts';
 import { recordEvent } from '../store/events.ts';
 import { deleteRaw, insertInboundLog, insertRawChunk, rawChunks, RAW_CHUNK_BYTES } from '../store/inbound.ts';
 import type { Statement } from '../store/statement.ts';
@@ -319,16 +320,18 @@ export class Chunks {
     this.#filling = this.#spare ?? sharedChunk();
     this.#spare = undefined;
     this.#filled = 0;
-    this.#writing = this.#store
-      .write([insertRawChunk({ inbound: this.#id, seq: this.#count++, bytes, created_at: this.#at })])
-      .then(
-        () => undefined,
-        (error: unknown) => void (this.#failure ??= error),
-      )
+    this.#writing = this.#write(this.#count++, bytes)
+      .catch((error: unknown) => void (this.#failure ??= error))
       .finally(() => {
         this.#spare = bytes;
         this.#writing = undefined;
       });
+  }
+
+  async #write(seq: number, bytes: Uint8Array): Promise<void> {
+    const blob = await this.#store.blobs.put(bytes);
+    const row = insertRawChunk({ inbound: this.#id, seq, ...blob, created_at: this.#at });
+    await this.#store.write([row, ...naming(blob)]);
   }
 
   /** Waits until what was sent is written. */

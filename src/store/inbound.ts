@@ -39,7 +39,7 @@ const piece = finder('raw_chunks', 'inbound', 'seq');
 /** The bytes of a message as they came, piece by piece, one of them in memory at a time. */
 export async function* rawChunks(store: Store, inbound: string): AsyncGenerator<Uint8Array> {
   let found: RawChunkRow | undefined;
-  for (let seq = 0; (found = await piece(store, inbound, seq)) !== undefined; seq++) yield found.bytes;
+  for (let seq = 0; (found = await piece(store, inbound, seq)) !== undefined; seq++) yield await store.blobs.get(found);
 }
 
 /** The statement that writes down what was said of a recipient. */

@@ -4,6 +4,7 @@
  * they say goes, then the record of who got them: what is not settled is not touched.
  */
 import { sql, type Expression, type ExpressionBuilder, type RawBuilder, type SqlBool } from 'kysely';
+import { naming } from './blobs.ts';
 import {
   countOf,
   deleteAmong,
@@ -22,7 +23,7 @@ import {
   type Placeholders,
   type Statement,
 } from './statement.ts';
-import type { Store } from './store.ts';
+import type { Blob, Store } from './store.ts';
 import type { AttemptRow, DeliveryRow, DeliveryState, MessageRow, Tables } from './tables.ts';
 
 /** The largest piece of a stored body or attachment: what one delivery holds in memory of a large message. */
@@ -48,11 +49,17 @@ export async function findMessages(store: Store, ids: readonly string[]): Promis
   return new Map((await byIds(store, ids)).map((row) => [row.id, row]));
 }
 
+/** Keeps bytes chunk by chunk, whatever pieces they come in; the answer is for the unit that writes their rows. */
+export function putContent({ blobs }: Pick<Store, 'blobs'>, content: readonly Uint8Array[]): Promise<Blob[]> {
+  return Promise.all(pieces(content).map((bytes) => blobs.put(bytes)));
+}
+
 interface FinishedMessage {
   readonly sender: string;
   readonly encoding: MessageRow['encoding'];
   readonly size: number;
-  readonly content: readonly Uint8Array[];
+  /** As `putContent` keeps it. */
+  readonly content: readonly Blob[];
 }
 
 const markStored = update('messages', ['body', 'size', 'sender', 'encoding'], ['id', sql`body = 'none'`]);
@@ -61,25 +68,26 @@ const chunk = finder('message_chunks', 'message', 'seq');
 
 /** The unit that keeps a message's finished bytes; it is unmet where somebody kept them before: theirs are the ones to send. */
 export function storeBody(id: string, { sender, encoding, size, content }: FinishedMessage): Statement[] {
-  const chunks = pieces(content).map((bytes, seq) => insertChunk({ message: id, seq, bytes }));
+  const chunks = content.flatMap((blob, seq) => [insertChunk({ message: id, seq, ...blob }), ...naming(blob)]);
   // What was attached is in there now.
   return [markStored({ id, body: 'stored', size, sender, encoding }, 1), ...chunks, dropAttachments({ message: id })];
 }
 
 interface BegunMessage extends Omit<FinishedMessage, 'content'> {
-  /** How it begins; `size` is that of the whole. */
-  readonly prefix: Uint8Array;
+  /** How it begins, as `putContent` keeps it; `size` is that of the whole. */
+  readonly prefix: readonly Blob[];
 }
 
 /** The same for a message of which only the beginning is kept, because the rest lies in the store already. */
 export function storePrefix(id: string, { sender, encoding, size, prefix }: BegunMessage): Statement[] {
-  const chunks = pieces([prefix]).map((bytes, seq) => insertChunk({ message: id, seq, bytes }));
+  const chunks = prefix.flatMap((blob, seq) => [insertChunk({ message: id, seq, ...blob }), ...naming(blob)]);
   return [markStored({ id, body: 'prefixed', size, sender, encoding }, 1), ...chunks];
 }
 
 /** A piece of what is kept of a message, at most CHUNK_BYTES; undefined after the last. */
 export async function bodyChunk(store: Store, message: string, seq: number): Promise<Uint8Array | undefined> {
-  return (await chunk(store, message, seq))?.bytes;
+  const found = await chunk(store, message, seq);
+  return found && store.blobs.get(found);
 }
 
 function pieces(content: readonly Uint8Array[]): Uint8Array[] {
@@ -92,10 +100,13 @@ function pieces(content: readonly Uint8Array[]): Uint8Array[] {
 const insertAttachmentChunk = insertInto('attachment_chunks');
 const attachment = lister('attachment_chunks', ['message', 'position'], sql`order by seq`);
 
-/** The statements that keep what is attached to a message that is yet to be rendered, after the one that makes it. */
-export function keepAttachments(message: string, contents: readonly Uint8Array[]): Statement[] {
+/**
+ * The statements that keep what is attached to a message that is yet to be rendered, each as `putContent` keeps it, after the
+ * one that makes it.
+ */
+export function keepAttachments(message: string, contents: readonly (readonly Blob[])[]): Statement[] {
   return contents.flatMap((content, position) =>
-    pieces([content]).map((bytes, seq) => insertAttachmentChunk({ message, position, seq, bytes })),
+    content.flatMap((blob, seq) => [insertAttachmentChunk({ message, position, seq, ...blob }), ...naming(blob)]),
   );
 }
 
@@ -104,7 +115,8 @@ export const dropAttachments = deleteFrom('attachment_chunks', 'message');
 
 /** The whole content of one attachment. */
 export async function readAttachment(store: Store, message: string, position: number): Promise<Buffer> {
-  return Buffer.concat((await attachment(store, message, position)).map(({ bytes }) => bytes));
+  const chunks = await attachment(store, message, position);
+  return Buffer.concat(await Promise.all(chunks.map((each) => store.blobs.get(each))));
 }
 
 interface MessageFilter {

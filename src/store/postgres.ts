@@ -8,6 +8,7 @@ import { Kysely, PostgresDialect } from 'kysely';
 import type pg from 'pg';
 import { systemClock } from '../lib/clock.ts';
 import { codeOf, messageOf } from '../lib/errors.ts';
+import { ROW_BLOBS } from './blobs.ts';
 import { connectClient, createStorePool, type PostgresOptions } from './postgres-connection.ts';
 import { asStoreError, createWriter, Queries, TIMELINE, type TransactionId } from './postgres-writer.ts';
 import { createCompiler, type Statement } from './statement.ts';
@@ -34,6 +35,7 @@ export function openPostgresStore(options: PostgresOptions): Store {
   return {
     dialect: 'postgres',
     read,
+    blobs: ROW_BLOBS,
     write: createWriter({ pool, queries, wasCommitted: isCommitted }),
     async select<Row>({ definition, values }: Statement<Row>) {
       const { rows } = await pool

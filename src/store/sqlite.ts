@@ -10,6 +10,7 @@ import { TurnBatch } from '../lib/batch.ts';
 import type { Clock } from '../lib/clock.ts';
 import { errorFields } from '../lib/errors.ts';
 import type { Log } from '../lib/log.ts';
+import { ROW_BLOBS } from './blobs.ts';
 import { openForReading } from './sqlite-connection.ts';
 import type { Answer, FromClient, Outcome, Prepared, ToClient, UnitCall } from './sqlite-thread.ts';
 import {
@@ -90,6 +91,7 @@ export function openSqliteReader(path: string): Store {
   return {
     dialect: 'sqlite',
     read,
+    blobs: ROW_BLOBS,
     select,
     write: () => Promise.reject(new StoreError('the database is open for reading only', 'SQLITE_READONLY')),
     accountVersion: () => undefined,
@@ -162,6 +164,7 @@ function openClient(path: string, port: MessagePort, end: () => Promise<void>): 
   return {
     dialect: 'sqlite',
     read,
+    blobs: ROW_BLOBS,
     write<const U extends Unit>(unit: U) {
       return new Promise<Results<U>>((resolve, reject) => {
         let step = 0;

@@ -10,7 +10,7 @@ import type { LogEvent } from '../lib/log-events.ts';
 import type { Log } from '../lib/log.ts';
 import type { PostgresOptions } from './postgres-connection.ts';
 import type { Dialect, Result, Statement } from './statement.ts';
-import type { Tables } from './tables.ts';
+import type { ObjectName, Tables } from './tables.ts';
 
 export type Unit = readonly Statement[];
 export type Results<U extends Unit> = {
@@ -37,6 +37,32 @@ export interface Notices {
   listen(listener: Listener): () => Promise<void>;
 }
 
+/** What the row of a chunk holds: the bytes, or the name of the object that has them. */
+export interface Blob {
+  readonly bytes: Uint8Array;
+  readonly object?: ObjectName;
+}
+
+/** Where the chunks of files and messages are kept. */
+export interface Blobs {
+  /**
+   * Keeps a chunk. Answers what its row holds; the unit that writes the row also has what `naming` (blobs.ts) makes of it.
+   * Rejects with StoreError where the bytes cannot be kept.
+   */
+  put(bytes: Uint8Array): Promise<Blob>;
+  /** The bytes of a chunk whose row holds this. Rejects with StoreError where they cannot be had. */
+  get(blob: Blob): Promise<Uint8Array>;
+  /** Removes the objects that no row names. */
+  sweep(): Promise<void>;
+  /** Where objects are; undefined where all is in the database. */
+  readonly bucket?: {
+    /** For messages. */
+    readonly name: string;
+    /** Writes, reads and removes an object. Rejects with StoreError. */
+    probe(): Promise<void>;
+  };
+}
+
 export interface Store extends Notices {
   readonly dialect: Dialect;
   /** For reading only: on SQLite the connection refuses writes. */
@@ -47,6 +73,8 @@ export interface Store extends Notices {
    * UnknownOutcomeError.
    */
   write<const U extends Unit>(unit: U): Promise<Results<U>>;
+  /** The bytes of files and messages. */
+  readonly blobs: Blobs;
   /** The rows of a defined query, compiled once. */
   select<Row>(statement: Statement<Row>): Promise<Row[]>;
   /**
@@ -168,6 +196,9 @@ export class UnknownOutcomeError extends StoreError {
 
 /** The code of an UnknownOutcomeError. */
 export const OUTCOME_UNKNOWN = 'OUTCOME_UNKNOWN';
+
+/** The code of a StoreError: the bucket cannot be reached or used. */
+export const STORAGE_UNAVAILABLE = 'STORAGE_UNAVAILABLE';
 
 /** Writes the unit of what has this id: where its outcome is not known, the error names the id. */
 export function writeNamed(store: Pick<Store, 'write'>, id: string | undefined, unit: Unit): Promise<void> {

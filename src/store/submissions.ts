@@ -136,12 +136,13 @@ export const filesOf = lister('submission_files', ['submission'], sql`order by p
 /** The content of a file piece by piece, one of them in memory at a time. */
 export async function* chunksOfFile(store: Store, file: string): AsyncGenerator<Uint8Array> {
   let found: FileChunkRow | undefined;
-  for (let seq = 0; (found = await chunk(store, file, seq)) !== undefined; seq++) yield found.bytes;
+  for (let seq = 0; (found = await chunk(store, file, seq)) !== undefined; seq++) yield await store.blobs.get(found);
 }
 
 /** The whole content of a file. */
 export async function readFile(store: Store, file: string): Promise<Buffer> {
-  return Buffer.concat((await chunksOf(store, file)).map(({ bytes }) => bytes));
+  const chunks = await chunksOf(store, file);
+  return Buffer.concat(await Promise.all(chunks.map((each) => store.blobs.get(each))));
 }
 
 /** Submissions of one form with the same status and flags: they stand together in the index, by id. */

@@ -203,8 +203,19 @@ export interface Tables {
     file: string;
     seq: number;
     bytes: Uint8Array;
+    object: ObjectName;
     /** Chunks whose submission never came are swept by age. */
     created_at: number;
+  };
+  /** An object of the bucket that `storage.url` names (blobs.ts). */
+  objects: {
+    /** `obj_…`; its key in the bucket, behind the prefix. */
+    id: string;
+    /**
+     * Null: a row names it. Before, when it is removed unless a row names it by then, ms. 0: no row names it any more, or none
+     * came in time, and none may from now on; it is being removed.
+     */
+    remove_at: number | null;
   };
   /** A form that was published; outlives the retention of its submissions. */
   form_counters: {
@@ -252,6 +263,7 @@ export interface Tables {
     message: string;
     seq: number;
     bytes: Uint8Array;
+    object: ObjectName;
   };
   /** A piece of what is attached to a message that is yet to be rendered. */
   attachment_chunks: {
@@ -260,6 +272,7 @@ export interface Tables {
     position: number;
     seq: number;
     bytes: Uint8Array;
+    object: ObjectName;
   };
   deliveries: {
     /** `dlv_…`; `whd_…` of a webhook delivery: the `webhook-id`, the same for every attempt. */
@@ -757,6 +770,7 @@ export interface Tables {
     inbound: string;
     seq: number;
     bytes: Uint8Array;
+    object: ObjectName;
     /** Pieces whose message was never accepted are swept by age. */
     created_at: number;
   };
@@ -854,6 +868,9 @@ export interface Tables {
     count: number;
   };
 }
+
+/** The object (`obj_…`) that has the bytes; null: the row itself has them. */
+export type ObjectName = string | null;
 
 export type DomainStatus = 'pending' | 'verified' | 'degraded' | 'failed';
 

@@ -13,8 +13,9 @@ import { messageIdOf } from '../mail/header.ts';
 import { enqueue, type Enqueued } from '../queue/enqueue.ts';
 import { SANDBOX_DOMAIN } from '../queue/sandbox.ts';
 import { noteDue } from '../store/destinations.ts';
-import { keepAttachments } from '../store/messages.ts';
+import { keepAttachments, putContent } from '../store/messages.ts';
 import type { Statement } from '../store/statement.ts';
+import type { Blob, Store } from '../store/store.ts';
 import type { Renderer, RenderPart } from '../templates/render.ts';
 import { sentenceOf, type Rendered } from '../templates/template.ts';
 import { fault, faultAt, type Fault, type KeptEmail } from './email.ts';
@@ -49,6 +50,8 @@ export interface TransactionalParts {
   /** Signs the links to unsubscribe. */
   readonly unsubscribeKey: KeyObject;
   readonly renderer: Renderer;
+  /** Where what is attached is kept. */
+  readonly store: Store;
 }
 
 const FARTHEST = 30 * 86_400_000;
@@ -57,11 +60,14 @@ const ENCODED = 78 / 57;
 /** Headers of a message and of its parts. */
 const HEADERS = 16 * 1024;
 
-/** What sending each of these mails would commit, or why it cannot be sent. Nothing has happened yet. */
+/**
+ * What sending each of these mails would commit, or why it cannot be sent. Nothing has happened yet; what is attached may be
+ * kept, and goes by itself unless that is committed.
+ */
 export async function planAll(
   emails: readonly NewEmail[],
   asker: Asker,
-  { senderOf, unsubscribeKey, renderer }: TransactionalParts,
+  { senderOf, unsubscribeKey, renderer, store }: TransactionalParts,
 ): Promise<(Planned | Fault)[]> {
   const { principal, snapshot, now } = asker;
   const checked: (Checked | Fault)[] = [];
@@ -69,14 +75,18 @@ export async function planAll(
   const good = checked.filter((one): one is Checked => !isFault(one));
   const contents = await contentsOf(good, { renderer, tenant: accountIdOf(principal), now });
   const contentOf = new Map(good.map((one, i) => [one, contents[i]]));
-  return checked.map((one) => {
-    if (isFault(one)) return one;
+  return Promise.all(checked.map(async (one) => (isFault(one) ? one : planOne(one))));
+
+  async function planOne(one: Checked): Promise<Planned | Fault> {
     const content = contentOf.get(one);
     if (content === undefined) throw new Error('a mail has no content');
     if (isFault(content)) return content;
+    const wrong = sizeFault(one.email, content, snapshot);
+    if (wrong !== undefined) return wrong;
     const headers = [...Object.entries(one.email.headers), ...linksOf(one.email)];
-    return sizeFault(one.email, content, snapshot) ?? planned({ ...one, content, headers }, asker);
-  });
+    const attached = await Promise.all(one.email.attachments.map(({ content: bytes }) => putContent(store, [bytes])));
+    return planned({ ...one, content, headers, attached }, asker);
+  }
 
   function linksOf({ to: [recipient], unsubscribe }: NewEmail): [string, string][] {
     if (!unsubscribe || recipient === undefined) return [];
@@ -155,8 +165,14 @@ function sizeFault({ attachments }: NewEmail, { text, html = '' }: Content, { se
   );
 }
 
+interface ToPlan extends Checked, Pick<KeptEmail, 'headers'> {
+  readonly content: Content;
+  /** Each attachment, chunk by chunk. */
+  readonly attached: readonly (readonly Blob[])[];
+}
+
 function planned(
-  { email, sender, content, headers }: Checked & Pick<KeptEmail, 'headers'> & { readonly content: Content },
+  { email, sender, content, headers, attached }: ToPlan,
   { principal, snapshot, now, request }: Asker,
 ): Planned {
   const { to, cc, bcc, reply_to, attachments, tags, send_at: sendAt } = email;
@@ -193,17 +209,13 @@ function planned(
     now,
   );
   const [message, ...rest] = rows;
-  const contents = keepAttachments(
-    id,
-    attachments.map(({ content: bytes }) => bytes),
-  );
   return {
     kind: 'planned',
     to: to.map(({ address }) => address),
     recipients,
     id,
     messageId: messageIdOf({ id, domain: sender.domain }),
-    rows: message === undefined ? [] : [message, ...contents, ...rest],
+    rows: message === undefined ? [] : [message, ...keepAttachments(id, attached), ...rest],
     dues,
   };
 }

@@ -28,6 +28,8 @@ test.each([
   ['delivery: { relay: { host: smtp.test, user: u, password: "file:/run/p" } }', 'file:/run/p'],
   ['tls: { acme: { eab: { key_id: k, hmac_key: hunter2 } } }', '"***"'],
   ['tls: { acme: { eab: { key_id: k, hmac_key: "${KEY}" } } }', '${KEY}'],
+  ['storage: { url: "s3://mail?region=x", access_key_id: k, secret_access_key: hunter2 }', '"***"'],
+  ['storage: { url: "s3://mail?region=x", access_key_id: k, secret_access_key: "${KEY}" }', '${KEY}'],
 ])('%s shows no secret', (yaml, visible) => {
   const { text } = shown(yaml);
   expect(text).not.toMatch(/hunter2|resolved-secret/);

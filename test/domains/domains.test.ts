@@ -474,7 +474,8 @@ test('the keys of a domain that is the host name are kept for all mail that is f
   } as const;
   const { id, rows } = enqueue({ ...message, recipients: ['a@inbox.test'], ttl: 90 * 24 * HOUR }, clock.now());
   await store.write(rows);
-  await store.write(storePrefix(id, { sender: '', encoding: '7bit', size: 1, prefix: Buffer.from('x') }));
+  const prefix = [{ bytes: Buffer.from('x') }];
+  await store.write(storePrefix(id, { sender: '', encoding: '7bit', size: 1, prefix }));
   await domains.check('example.com');
   clock.advance(8 * 24 * HOUR);
   await domains.check('example.com');

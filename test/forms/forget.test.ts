@@ -51,13 +51,13 @@ async function start(config: WorldConfig = {}) {
     const file = newId('fil', now);
     await store.write([
       insertSubmission({ ...row, ...from, status, created_at: now }),
-      ...fileStatements(id, [upload({ id: file })], now),
+      ...fileStatements(id, [{ ...upload({ id: file }), last: { bytes: Uint8Array.of(1) } }], now),
       recordEvent({ type: 'submission.accepted', tenant: TENANT, at: now, data: {}, submission: id }),
     ]);
     if (state === 'spam') return { id, message: undefined };
     const about = { tenant: TENANT, submission: id, domain: 'example.com', source: {}, ttl: DAY };
     const mail = enqueue({ ...about, kind: 'notification', recipients: ['ana@example.org'] }, now);
-    const body = { sender: '', encoding: '7bit', size: 1, content: [Uint8Array.of(1)] } as const;
+    const body = { sender: '', encoding: '7bit', size: 1, content: [{ bytes: Uint8Array.of(1) }] } as const;
     await store.write([...mail.unit, ...storeBody(mail.id, body)]);
     await settle(store, { message: mail.id, state, at: now });
     return { id, message: mail.id };
@@ -226,7 +226,8 @@ test('large files go a few at a time', async () => {
   for (const submission of [id, other]) {
     const file = newId('fil', clock.now());
     const size = 12 * 1024 * 1024;
-    await store.write(fileStatements(submission, [upload({ id: file, size, pieces: 1 })], clock.now()));
+    const kept = { ...upload({ id: file, size, pieces: 1 }), last: { bytes: Uint8Array.of(1) } };
+    await store.write(fileStatements(submission, [kept], clock.now()));
     await store.write([insertFileChunk({ file, seq: 0, bytes: Uint8Array.of(1), created_at: clock.now() })]);
   }
   const units: number[] = [];

@@ -119,6 +119,7 @@ export async function startTestWorld(settings: WorldSettings = {}): Promise<Test
       ...server['server'],
     },
     database: { url: database, ...server['database'] },
+    storage: { ...server['storage'] },
     dns: { servers: [dns.address], ...server['dns'] },
     tls: { ...server['tls'] },
     uploads: { ...server['uploads'] },

@@ -27,8 +27,9 @@ async function start(retention: object = {}) {
     const about = { tenant: 'ten_1', kind: 'notification', submission, domain: 'example.com', ttl: DAY } as const;
     const recipients = ['ana@example.org', 'bea@example.org'];
     const mail = enqueue({ ...about, source: { words: 'secret' }, recipients }, now);
-    const body = { sender: '', encoding: '7bit', size: 1, content: [Uint8Array.of(1)] } as const;
-    await store.write([...mail.unit, ...storeBody(mail.id, body), ...keepAttachments(mail.id, [Uint8Array.of(2)])]);
+    const body = { sender: '', encoding: '7bit', size: 1, content: [{ bytes: Uint8Array.of(1) }] } as const;
+    const attached = keepAttachments(mail.id, [[{ bytes: Uint8Array.of(2) }]]);
+    await store.write([...mail.unit, ...storeBody(mail.id, body), ...attached]);
     await settle(store, { message: mail.id, state: 'delivered', at: now });
     const [, last] = await store.read.selectFrom('deliveries').select('id').where('message', '=', mail.id).execute();
     const words = { host: null, address: null, tls: null, outcome: 'deferred', reply: '' } as const;

@@ -128,7 +128,9 @@ test('text that is no Unicode and bytes are written as when they come alone', as
   await store.write([secret('alone', lone)]);
   await Promise.all([
     ...numbered(9).map((name, i) => store.write([secret(name, i === 4 ? lone : 'whole')])),
-    ...sent.map(({ id, unit }, i) => store.write([...unit, ...keepAttachments(id, [Buffer.from([i, 0, 255])])])),
+    ...sent.map(({ id, unit }, i) =>
+      store.write([...unit, ...keepAttachments(id, [[{ bytes: Buffer.from([i, 0, 255]) }]])]),
+    ),
   ]);
   const rows = await store.read.selectFrom('secrets').selectAll().orderBy('name').execute();
   const alone = rows.find(({ name }) => name === 'alone')?.value;

@@ -1,7 +1,7 @@
 import { randomBytes } from 'node:crypto';
 import { expect, test } from 'vitest';
 import { enqueue } from '../../src/queue/enqueue.ts';
-import { bodyChunk, CHUNK_BYTES, findMessage, storeBody } from '../../src/store/messages.ts';
+import { bodyChunk, CHUNK_BYTES, findMessage, putContent, storeBody } from '../../src/store/messages.ts';
 import { UnmetError, type Store } from '../../src/store/store.ts';
 import { newMessage } from '../harness/queue.ts';
 import { openTestStore } from '../harness/store.ts';
@@ -20,8 +20,8 @@ test('a finished message is kept in pieces of bounded size and read back byte fo
   const { id, unit } = enqueue(newMessage('a@example.test'), 1);
   await store.write(unit);
   expect(await findMessage(store, id)).toMatchObject({ body: 'none', size: 0, sender: null, destinations: 1 });
-  const content = [randomBytes(10), randomBytes(2 * CHUNK_BYTES), randomBytes(1)];
-  const whole = Buffer.concat(content);
+  const whole = randomBytes(2 * CHUNK_BYTES + 11);
+  const content = await putContent(store, [whole.subarray(0, 10), whole.subarray(10)]);
   await store.write(storeBody(id, { sender: 'b@example.net', encoding: '8bit', size: whole.length, content }));
   expect(await findMessage(store, id)).toMatchObject({
     body: 'stored',
@@ -39,7 +39,7 @@ test('what was kept first stays', async () => {
   const { id, unit } = enqueue(newMessage('a@example.test'), 1);
   await store.write(unit);
   const body = (text: string) =>
-    storeBody(id, { sender: text, encoding: '7bit', size: 1, content: [Buffer.from(text)] });
+    storeBody(id, { sender: text, encoding: '7bit', size: 1, content: [{ bytes: Buffer.from(text) }] });
   await store.write(body('1'));
   await expect(store.write(body('2'))).rejects.toThrow(UnmetError);
   expect(await findMessage(store, id)).toMatchObject({ sender: '1' });

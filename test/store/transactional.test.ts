@@ -7,6 +7,7 @@ import {
   readAttachment,
   reschedule,
   selectTransactional,
+  putContent,
   storeBody,
 } from '../../src/store/messages.ts';
 import { complaintsOf, recordEvent } from '../../src/store/events.ts';
@@ -19,11 +20,13 @@ test('attachments are kept in pieces until the finished message holds them', asy
   const store = await openTestStore();
   const big = Buffer.from(Array.from({ length: 600_000 }, (_, i) => (i * 7919) % 256));
   const { id, rows } = enqueue(newMessage('a@x.example', SENT), 1);
-  await store.write([...rows, ...keepAttachments(id, [big, Buffer.alloc(0), Buffer.from('small')])]);
+  const attached = [big, Buffer.alloc(0), Buffer.from('small')].map((content) => putContent(store, [content]));
+  await store.write([...rows, ...keepAttachments(id, await Promise.all(attached))]);
   expect((await readAttachment(store, id, 0)).equals(big)).toBe(true);
   expect((await readAttachment(store, id, 1)).length).toBe(0);
   expect((await readAttachment(store, id, 2)).toString()).toBe('small');
-  await store.write(storeBody(id, { sender: 's@x.example', encoding: '7bit', size: 1, content: [Buffer.from('x')] }));
+  const content = [{ bytes: Buffer.from('x') }];
+  await store.write(storeBody(id, { sender: 's@x.example', encoding: '7bit', size: 1, content }));
   expect((await readAttachment(store, id, 0)).length).toBe(0);
 });
 

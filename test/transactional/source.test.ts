@@ -52,7 +52,7 @@ async function openSource(email: Partial<KeptEmail> = {}) {
     NOW,
   );
   expect(dues).toEqual([{ name: 'x.example', due: NOW }]);
-  await store.write([...rows, ...keepAttachments(id, [Buffer.from('abc')])]);
+  await store.write([...rows, ...keepAttachments(id, [[{ bytes: Buffer.from('abc') }]])]);
   const message = await findMessage(store, id);
   if (message === undefined) throw new Error('no such message');
   return { store, source, message, names };

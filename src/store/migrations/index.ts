@@ -35,6 +35,7 @@ import { turns } from './0040-turns.ts';
 import { members } from './0048-members.ts';
 import { formCounts } from './0054-form-counts.ts';
 import { fillfactor } from './0055-fillfactor.ts';
+import { objects } from './0056-objects.ts';
 import { eventsByDay } from './0057-events-by-day.ts';
 
 /** By name, as Kysely's migrator wants them. */
@@ -74,6 +75,7 @@ export function migrationsFor(dialect: Dialect): Record<string, Migration> {
     '0048-members': members(dialect),
     '0054-form-counts': formCounts(dialect),
     '0055-fillfactor': fillfactor(dialect),
+    '0056-objects': objects(dialect),
     '0057-events-by-day': eventsByDay(dialect),
   };
 }
