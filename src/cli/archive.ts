@@ -48,6 +48,8 @@ const manifestSchema = z.object({
   /** The newest migration of the database. */
   schema: z.string(),
   rows: z.int(),
+  /** What has files and messages that the database names. */
+  bucket: z.string().nullable().default(null),
   files: z.array(fileInArchive),
 });
 

@@ -69,11 +69,16 @@ async function backup(api: Api, output: string, { force, passphraseFile }: Backu
     const { size } = await target.stat();
     await moveInto(temporary, file, force);
     terminal.progress('');
-    const { rows } = copy.manifest;
-    if (json)
-      return writeJson(terminal, { file, size, rows, files: copy.files.length, encrypted: passphrase !== undefined });
+    const { rows, bucket } = copy.manifest;
+    if (json) {
+      const encrypted = passphrase !== undefined;
+      return writeJson(terminal, { file, size, rows, files: copy.files.length, encrypted, bucket });
+    }
     const what = `${counted(rows, 'row')} and ${counted(copy.files.length, 'file')} of the configuration, verified`;
     terminal.write(`${output}: ${sizeText(size)}, ${what}\n`);
+    if (bucket !== null) {
+      terminal.write(`It does not contain the objects of ${bucket}. Back them up as well.\n`);
+    }
     if (passphrase === undefined) {
       terminal.write('The backup contains all secrets of the server. Protect it like the server itself.\n');
     }
@@ -142,8 +147,8 @@ async function makeCopy({ client, terminal }: Api, signal: AbortSignal): Promise
   });
   if (state !== 'verified' || size === undefined || sha256 === undefined || rows === undefined || schema === undefined)
     throw new CommandFailed(`Backup failed: ${reason ?? 'it was aborted'}`);
-  const { version, hostname } = begun;
-  return { size, sha256, files, manifest: { created_at: createdAt, hostname, version, schema, rows } };
+  const { version, hostname, bucket } = begun;
+  return { size, sha256, files, manifest: { created_at: createdAt, hostname, version, schema, rows, bucket } };
 }
 
 interface Writing extends Api {

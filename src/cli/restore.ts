@@ -327,14 +327,26 @@ interface Restored {
 
 function report(terminal: Terminal, restored: Restored, { holdQueue, json, force }: RestoreFlags): void {
   const { manifest, path, changed, kept, waiting } = restored;
-  const { created_at: created, hostname, version, rows } = manifest;
+  const { created_at: created, hostname, version, rows, bucket } = manifest;
   const files = changed.map((placed) => placed.path);
   if (json)
-    return writeJson(terminal, { database: path, created_at: created, rows, waiting, held: holdQueue, files, kept });
+    return writeJson(terminal, {
+      database: path,
+      created_at: created,
+      rows,
+      waiting,
+      held: holdQueue,
+      files,
+      kept,
+      bucket,
+    });
   const lines = [
     `Restored the backup of ${hostname} from ${shortTime(created)} (Postern ${version}): ${counted(rows, 'row')} to ${path}` +
       (files.length === 0 ? '.' : ` and ${counted(files.length, 'file')} of the configuration.`),
     ...(force ? ['What was there before is beside it, as *.before-restore-….'] : []),
+    ...(bucket === null
+      ? []
+      : [`It names objects of ${bucket}: those that were deleted since ${shortTime(created)} must be restored there.`]),
     ...(kept.length === 0 ? [] : [`Left as they are, because they differ from the backup: ${listed(kept)}`]),
     ...queueLines(waiting, shortTime(created), holdQueue),
     'Start the daemon with: systemctl start postern',

@@ -24,6 +24,10 @@ const backup = z.object({
   version: z.string().describe('Of the server.'),
   hostname: z.string().describe('server.hostname.'),
   server_file: z.string().describe('The server.yml of the daemon.'),
+  bucket: z
+    .string()
+    .nullable()
+    .describe('The bucket of storage.url, whose objects are not in the copy. null: there is none.'),
   reason: z.string().optional().describe('Why it failed.'),
 });
 

@@ -10,8 +10,9 @@ import { OPERATOR } from '../../src/store/tenants.ts';
 import { openForReading } from '../../src/store/sqlite-connection.ts';
 import { SITE, startTestWorld, type TestWorld } from '../harness/daemon.ts';
 import { testKey } from '../harness/keys.ts';
-import { temporaryFolder } from '../harness/store.ts';
-import { runOperator } from '../harness/terminal.ts';
+import { startTestBucket } from '../harness/s3.ts';
+import { migratedDatabase, temporaryFolder } from '../harness/store.ts';
+import { runCommand, runOperator, testTerminal } from '../harness/terminal.ts';
 
 function run(world: TestWorld, file: string, { force = false, json = false } = {}) {
   const flags = [...(force ? ['--force'] : []), ...(json ? ['--json'] : [])];
@@ -149,4 +150,23 @@ test('over HTTP nobody gets one, whatever his key', async () => {
   const response = await fetch(`${world.url}/admin/backup`, { method: 'POST', headers });
   expect(response.status).toBe(409);
   expect(await response.text()).toContain('Run postern backup on the server itself.');
+});
+
+test('a backup says that the bucket is not in it, and so does its restore', async () => {
+  const bucket = await startTestBucket();
+  const world = await startTestWorld({
+    server: { storage: bucket.settings, database: { url: await migratedDatabase() } },
+  });
+  const file = join(await temporaryFolder(), 'copy.tar.gz');
+  const made = await run(world, file);
+  expect(made.out).toMatch(
+    /^It does not contain the objects of the bucket mail at http:\S+\. Back them up as well\.$/m,
+  );
+  await world.daemon.close();
+  const terminal = testTerminal({ width: 300 });
+  const serverFile = join(world.folder, 'server.yml');
+  await runCommand(terminal, ['restore', file, '--config', serverFile, '--force', '--database-only']);
+  const words =
+    /^It names objects of the bucket mail at http:\S+: those that were deleted since .+ must be restored there\.$/m;
+  expect(terminal.out()).toMatch(words);
 });

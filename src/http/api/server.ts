@@ -10,10 +10,12 @@ import type { RequestContext } from '../context.ts';
 import { implement, success, type Outcome, type Route, type Services } from './route.ts';
 
 /** `/admin/backup…` */
-export function backupsRoutes({ backups, serverFile, version }: Services): Route[] {
+export function backupsRoutes({ backups, serverFile, version, store }: Services): Route[] {
   function shown({ snapshot }: RequestContext) {
     const { kind: state, ...more } = backups.state();
-    return success({ state, ...more, version, hostname: snapshot.server.server.hostname, server_file: serverFile });
+    const { hostname } = snapshot.server.server;
+    const bucket = store.blobs.bucket?.name ?? null;
+    return success({ state, ...more, version, hostname, server_file: serverFile, bucket });
   }
 
   function here<Data>(answer: (context: RequestContext) => Outcome<Data> | Promise<Outcome<Data>>) {
