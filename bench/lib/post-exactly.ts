@@ -20,7 +20,8 @@ export async function postExactly(
   try {
     const bodyFile = join(folder, 'body');
     await writeFile(bodyFile, post.body);
-    const job = { port: Number(port), path: pathname, bodyFile, contentType: post.contentType, count, connections };
+    const { contentType, headers = {} } = post;
+    const job = { port: Number(port), path: pathname, bodyFile, contentType, headers, count, connections };
     const { stdout } = await run(process.execPath, [`${import.meta.dirname}/poster.ts`, JSON.stringify(job)]);
     return z.object({ microseconds: z.number() }).parse(JSON.parse(stdout)).microseconds / 1e6;
   } finally {

@@ -12,6 +12,7 @@ const job = z
     path: z.string(),
     bodyFile: z.string(),
     contentType: z.string(),
+    headers: z.record(z.string(), z.string()),
     count: z.number(),
     connections: z.number(),
   })
@@ -23,6 +24,7 @@ const head = [
   `Host: 127.0.0.1:${job.port}`,
   'Accept: application/json',
   `Content-Type: ${job.contentType}`,
+  ...Object.entries(job.headers).map(([name, value]) => `${name}: ${value}`),
   `Content-Length: ${body.length}`,
 ];
 const request = Buffer.concat([Buffer.from(`${head.join('\r\n')}\r\n\r\n`), body]);

@@ -32,6 +32,8 @@ export interface Daemon {
   readonly smtpPort: number;
   /** Where the form is posted to. */
   readonly formUrl: string;
+  /** Holds all mail for a destination. */
+  hold(domain: string): Promise<void>;
   /** Releases a destination that is held. */
   release(domain: string): Promise<void>;
   /** A header with an API key of the operator's tenant, which has no account limit. */
@@ -93,6 +95,9 @@ export async function startPostern(options: DaemonOptions = {}): Promise<Daemon>
     ...ports,
     pid: running.pid,
     formUrl,
+    async hold(domain: string) {
+      await askOperator(join(folder, 'admin.sock'), '/admin/queue/hold', { domain });
+    },
     async release(domain: string) {
       await askOperator(join(folder, 'admin.sock'), '/admin/queue/release', { domain });
     },

@@ -25,11 +25,11 @@ export function urlencodedPost(): Post {
 }
 
 /** A mail for the API to send. */
-export function emailPost(headers: Readonly<Record<string, string>>): Post {
-  const { name, email, message } = FIELDS;
+export function emailPost(headers: Readonly<Record<string, string>>, to = FIELDS.email): Post {
+  const { name, message } = FIELDS;
   const mail = {
     from: 'Office <office@forms.test>',
-    to: `${name} <${email}>`,
+    to: `${name} <${to}>`,
     subject: 'Your reservation',
     text: message,
     html: `<p>${message.replaceAll('\n', '<br>')}</p>`,

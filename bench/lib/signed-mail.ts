@@ -17,7 +17,8 @@ export interface SignedMail {
   remove(): Promise<void>;
 }
 
-export async function writeSignedMail(): Promise<SignedMail> {
+/** `text`: 70 lines of 70 letters. */
+export async function writeSignedMail(text = `${'x'.repeat(70)}\n`.repeat(70)): Promise<SignedMail> {
   const { privateKey, publicKey } = generateKeyPairSync('rsa', {
     modulusLength: 2048,
     publicKeyEncoding: { type: 'spki', format: 'der' },
@@ -25,7 +26,6 @@ export async function writeSignedMail(): Promise<SignedMail> {
   });
   const dkim = { domainName: DOMAIN, keySelector: SELECTOR, privateKey };
   const transport = nodemailer.createTransport({ streamTransport: true, newline: 'unix', dkim });
-  const text = `${'x'.repeat(70)}\n`.repeat(70);
   const { message } = await transport.sendMail({
     from: SENDER,
     to: 'info@forms.test',
