@@ -83,12 +83,6 @@ async function createPostgresStore(options: PostgresOptions): Promise<Store> {
   await (await connectClient(listenUrl)).end();
   if (prepare) await refuseTransactionPooling(url);
   await migrate(new Kysely({ dialect: new PostgresDialect({ pool: createMigrationPool(listenUrl) }) }), 'postgres');
-  const db = new Kysely({ dialect: new PostgresDialect({ pool: createMigrationPool(listenUrl) }) });
-  try {
-    await divideEvents(db, systemClock.now());
-  } finally {
-    await db.destroy();
-  }
   const store = await openPostgres(options);
   try {
     await sql`select 1`.execute(store.read);
@@ -190,6 +184,7 @@ async function migrate(
     if (done.length > 0 && done.length < Object.keys(migrations).length) await copy();
     const { error } = await migrator.migrateToLatest();
     if (error !== undefined) throw new Error(`a migration failed: ${messageOf(error)}`, { cause: error });
+    if (dialect === 'postgres') await divideEvents(db, systemClock.now());
   } finally {
     await db.destroy();
   }
