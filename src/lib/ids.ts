@@ -50,6 +50,14 @@ export function firstId(kind: IdKind, at: number): string {
   return `${kind}_${timePart(at)}${'0'.repeat(16)}`;
 }
 
+/**
+ * What every id of this kind sorts before. A time begins with a digit, so that this holds for databases that sort by bytes and for those
+ * that sort as people do, where punctuation comes first.
+ */
+export function lastId(kind: IdKind): string {
+  return `${kind}_${'z'.repeat(26)}`;
+}
+
 /** When the thing with this id was made, ms. */
 export function timeOfId(id: string): number {
   const start = id.indexOf('_') + 1;

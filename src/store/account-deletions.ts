@@ -3,7 +3,7 @@
  * however much there is.
  */
 import { sql } from 'kysely';
-import { testPartitionOf } from '../lib/ids.ts';
+import { lastId, testPartitionOf } from '../lib/ids.ts';
 import { finder, insertInto, lister, query, reader, type Statement } from './statement.ts';
 import type { Store } from './store.ts';
 import { unsettled } from './messages.ts';
@@ -76,6 +76,8 @@ const LONG = ['messages', 'submissions', 'events', 'inbound_log'] as const;
 
 type Long = (typeof LONG)[number];
 
+const KINDS = { messages: 'msg', submissions: 'sub', events: 'evt', inbound_log: 'inl' } as const;
+
 /** Where to go on. */
 export interface Stretch {
   readonly table: Long;
@@ -84,8 +86,6 @@ export interface Stretch {
 }
 
 const SIZE = 1000;
-/** After every id. */
-const LAST = '~';
 
 /** What a submission's files are made of goes with it. */
 const dropChunks = query<Own & { after: string; until: string }>(
@@ -113,7 +113,7 @@ export async function deleteStretch(store: Store, tenant: string, stretch: Stret
   const { rows } = await sql<{ id: string }>`select id from ${sql.table(table)} where id > ${after}
     order by id limit 1 offset ${sql.lit(SIZE - 1)}`.execute(store.read);
   const until = rows[0]?.id;
-  const values = { tenant, test: testPartitionOf(tenant), after, until: until ?? LAST };
+  const values = { tenant, test: testPartitionOf(tenant), after, until: until ?? lastId(KINDS[table]) };
   const drop = dropStretch.get(table);
   await store.write([
     ...(table === 'submissions' ? [dropChunks(values)] : []),

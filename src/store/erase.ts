@@ -3,7 +3,7 @@
  * units that leave alone what is being sent just then.
  */
 import { sql, type RawBuilder } from 'kysely';
-import { firstId } from '../lib/ids.ts';
+import { firstId, lastId } from '../lib/ids.ts';
 import { deleteAmong, deleteFrom, listed, query, reader, type Statement } from './statement.ts';
 import type { Store } from './store.ts';
 import type { ConsentRow, DeliveryRow, InboundLogRow, SubmissionRow, SuppressionRow, Tables } from './tables.ts';
@@ -25,10 +25,10 @@ export interface Found<Row> {
   readonly next: string;
 }
 
-/** After every id. */
-const LAST = '~';
+/** With the kind of their ids that sorts last. */
+const KINDS = { submissions: 'sub', deliveries: 'whd', inbound_log: 'inl' } as const;
 
-type Walked = 'submissions' | 'deliveries' | 'inbound_log';
+type Walked = keyof typeof KINDS;
 
 async function walk<T extends Walked>(
   store: Store,
@@ -46,7 +46,7 @@ async function walk<T extends Walked>(
   const owned = tenant === undefined ? sql`` : sql`and tenant = ${tenant}`;
   const named = domains.flatMap((domain) => texts.map((text) => holds(sql.ref(text), domain, store)));
   const { rows } = await sql<Tables[T]>`select * from ${from}
-    where id > ${after} and id <= ${next === '' ? LAST : next} ${owned} and (${sql.join(named, sql` or `)})
+    where id > ${after} and id <= ${next === '' ? lastId(KINDS[table]) : next} ${owned} and (${sql.join(named, sql` or `)})
     order by id`.execute(store.read);
   return { rows, next };
 }

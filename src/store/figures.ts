@@ -1,7 +1,7 @@
 /** What the operator watches: how much waits, and for how long. Cheap enough to be asked every few seconds. */
 import { sql } from 'kysely';
 import { RELAY } from './destinations.ts';
-import { firstId } from '../lib/ids.ts';
+import { firstId, lastId } from '../lib/ids.ts';
 import { unsettled, waiting } from './messages.ts';
 import { reader } from './statement.ts';
 import type { Store } from './store.ts';
@@ -90,8 +90,8 @@ const worst = reader(
     order by failures desc, held desc, waiting desc, worst.name`,
 );
 const queuedSince = reader(
-  (first: string) =>
-    sql<{ count: number }>`select count(*) as count from deliveries where id >= ${first} and id < 'dlv_~'`,
+  (first: string, last: string) =>
+    sql<{ count: number }>`select count(*) as count from deliveries where id >= ${first} and id < ${last}`,
 );
 
 /** Destinations for which something waits: those that fail come first, then those that are held, then those due longest. */
@@ -101,7 +101,7 @@ export function worstDestinations(store: Store, limit: number): Promise<WorstDes
 
 /** How many deliveries of mail have been queued since `at`, whatever has become of them. */
 export async function countQueuedSince(store: Store, at: number): Promise<number> {
-  return (await queuedSince(store, firstId('dlv', at)))[0]?.count ?? 0;
+  return (await queuedSince(store, firstId('dlv', at), lastId('dlv')))[0]?.count ?? 0;
 }
 
 /** Reads them all. */

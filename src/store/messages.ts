@@ -4,6 +4,7 @@
  * they say goes, then the record of who got them: what is not settled is not touched.
  */
 import { sql, type Expression, type ExpressionBuilder, type RawBuilder, type SqlBool } from 'kysely';
+import { lastId } from '../lib/ids.ts';
 import { naming } from './blobs.ts';
 import {
   countOf,
@@ -375,8 +376,8 @@ const overdueBetween = query<{ state: DeliveryState; after: string; until: strin
         or destinations.next_due_at is null or destinations.next_due_at > ${value('now')})`,
 );
 
-/** After every id. */
-const LAST = '~';
+/** After every delivery, of mail (`dlv`) and of webhooks. */
+const LAST = lastId('whd');
 
 /**
  * Walks a stretch of what waits in this state, in order of age. There is no index by time of expiry: it would cost every

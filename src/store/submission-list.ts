@@ -4,7 +4,7 @@
  * that it is about. However many submissions there are, a page reads a few rows of each section.
  */
 import { sql, type RawBuilder } from 'kysely';
-import { accountOf, firstId } from '../lib/ids.ts';
+import { accountOf, firstId, lastId } from '../lib/ids.ts';
 import { type Found, searchSubmissions, soughtBy } from './search.ts';
 import { listed, listerAmong, reader } from './statement.ts';
 import type { Store } from './store.ts';
@@ -174,8 +174,7 @@ interface Range {
   readonly last: string;
 }
 
-/** After every id. */
-const LAST = '~';
+const LAST = lastId('sub');
 
 function rangeOf({ from, until }: Partial<SubmissionFilter>, before = LAST): Range {
   const last = until === undefined ? LAST : firstId('sub', until);

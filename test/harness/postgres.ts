@@ -58,7 +58,10 @@ export async function startPostgres(
   const data = join(folder, 'data');
   const where = { ...user, cwd: folder, env: { PATH: process.env['PATH'], LC_ALL: 'C.UTF-8' } };
   if (follows === undefined) {
-    await run(join(bin, 'initdb'), ['-D', data, '-U', 'postgres', '--auth=trust', '-E', 'UTF8', '--no-sync'], where);
+    // Most servers sort as people do, and not by bytes.
+    const collation = ['--locale-provider=icu', '--icu-locale=en-US'];
+    const settled = ['-U', 'postgres', '--auth=trust', '-E', 'UTF8', '--no-sync'];
+    await run(join(bin, 'initdb'), ['-D', data, ...settled, ...collation], where);
   } else {
     await run(join(bin, 'pg_basebackup'), ['-D', data, '-R', '-c', 'fast', '--no-sync', '-d', follows], where);
   }
