@@ -117,12 +117,17 @@ function tablesOf(sizes: readonly Map<string, Size>[], messages: number) {
   const tables = [...(first ?? [])].map(([name, size]) => {
     const end = last?.get(name);
     const stages = [size, ...later.map((each) => each.get(name))];
-    const bytes = (what: 'heap' | 'index') =>
-      stages.map((each) => ((each?.[what] ?? 0) - (end?.[what] ?? 0)) / messages);
-    const rows = stages.map((each) => ((each?.rows ?? 0) - (end?.rows ?? 0)) / messages);
+    function each(what: 'rows' | 'heap' | 'index'): number[] {
+      return stages.map((stage) => ((stage?.[what] ?? 0) - (end?.[what] ?? 0)) / messages);
+    }
     return [
       name,
-      { rows, heap_bytes: bytes('heap'), index_bytes: bytes('index'), dead_rows: (end?.dead ?? 0) / messages },
+      {
+        rows: each('rows'),
+        heap_bytes: each('heap'),
+        index_bytes: each('index'),
+        dead_rows: (end?.dead ?? 0) / messages,
+      },
     ] as const;
   });
   return Object.fromEntries(tables.filter(([, { rows, dead_rows }]) => Number(rows[0]) > 0.01 || dead_rows > 0.1));
@@ -157,8 +162,8 @@ function waiting(client: pg.Client): Promise<number> {
 
 /** As attachments and images are, to a database that compresses: 70 lines of 70 characters. */
 function incompressible(): string {
-  const line = () => randomBytes(52).toString('base64').slice(0, 70);
-  return `${Array.from({ length: 70 }, line).join('\n')}\n`;
+  const lines = Array.from({ length: 70 }, () => randomBytes(52).toString('base64').slice(0, 70));
+  return `${lines.join('\n')}\n`;
 }
 
 interface Size {

@@ -1,16 +1,13 @@
 /**
  * What an administrator who checks mail would run instead, all from Debian: Postfix with policyd-spf, OpenDKIM that verifies, and
- * OpenDMARC; for forwarding with postsrsd, too. They look up at 127.53.0.1, in a mount namespace where /etc/resolv.conf names it.
+ * OpenDMARC; for forwarding with postsrsd, too. They ask a name server of their own.
  */
-import { chmod, mkdtemp, rm, writeFile } from 'node:fs/promises';
-import { tmpdir } from 'node:os';
-import { join } from 'node:path';
-import { startDnsServer, type ZoneRecord } from '../../src/dev/dns-server.ts';
+import type { ZoneRecord } from '../../src/dev/dns-server.ts';
 import { answers, freePort, startChild, untilReady } from '../../test/harness/child.ts';
 import { needPackage } from '../../test/harness/debian.ts';
-import { startPostfix, type PostfixOptions } from '../../test/harness/postfix.ts';
+import { startPostfix } from '../../test/harness/postfix.ts';
+import { startOwnResolver } from './own-resolver.ts';
 
-const NAME_SERVER = '127.53.0.1';
 const HOSTNAME = 'mx.postfix.test';
 /** OpenDKIM and OpenDMARC let mail from this machine through; no mail comes from here. */
 const NOBODY = '192.0.2.1';
@@ -21,30 +18,26 @@ const PROGRAMS = [
   ['/usr/sbin/postsrsd', 'postsrsd'],
 ] as const;
 
-export interface CheckingPostfix {
+export interface CheckingServer {
   readonly port: number;
   close(): Promise<void>;
 }
 
-/** Takes mail that `records` are enough to check; `srsDomain` rewrites its senders. */
+/** Where a server on this machine gets what was taken, and whose SRS addresses its senders become. */
+export interface Relaying {
+  readonly port: number;
+  readonly srsDomain: string;
+}
+
+/** Takes mail that `records` are enough to check, and keeps it in its queue, or relays it over as many connections as Postern has. */
 export async function startCheckingPostfix(
   records: readonly ZoneRecord[],
-  { srsDomain, ...options }: Pick<PostfixOptions, 'relayTo' | 'relayConnections' | 'settings'> & { srsDomain?: string },
-): Promise<CheckingPostfix> {
+  relaying?: Relaying,
+): Promise<CheckingServer> {
   for (const [program, name] of PROGRAMS) needPackage(program, name);
   await using open = new AsyncDisposableStack();
-  const folder = await mkdtemp(join(tmpdir(), 'postern-checking-'));
-  open.defer(() => rm(folder, { recursive: true, force: true }));
-  await chmod(folder, 0o755);
-  open.adopt(await startDnsServer(records, { host: NAME_SERVER, port: 53 }), (it) => it.close());
-
-  /** A file of the folder that everybody can read; answers its path. */
-  async function write(name: string, lines: readonly string[]): Promise<string> {
-    await writeFile(join(folder, name), `${lines.join('\n')}\n`);
-    return join(folder, name);
-  }
-  const resolv = await write('resolv.conf', [`nameserver ${NAME_SERVER}`]);
-  const enter = ['unshare', '--mount', 'sh', '-c', `mount --bind ${resolv} /etc/resolv.conf && exec "$@"`, 'sh'];
+  const resolver = open.adopt(await startOwnResolver(records), (it) => it.close());
+  const { enter, write } = resolver;
   async function start(command: string, args: readonly string[], port: number): Promise<void> {
     const [first = '', ...others] = [...enter, command, ...args];
     const child = open.adopt(await startChild(first, others), (it) => it.stop('SIGKILL'));
@@ -69,6 +62,7 @@ export async function startCheckingPostfix(
     `IgnoreHosts ${nobody}`,
     `AuthservID ${HOSTNAME}`,
     'SPFSelfValidate true',
+    'RejectFailures true',
     'PublicSuffixList /usr/share/publicsuffix/public_suffix_list.dat',
   ];
   await start(
@@ -76,10 +70,10 @@ export async function startCheckingPostfix(
     ['-f', '-u', 'opendmarc', '-c', await write('opendmarc.conf', dmarcConfig)],
     dmarc,
   );
-  if (srsDomain !== undefined) {
+  if (relaying !== undefined) {
     const secret = await write('srs.secret', ['0123456789abcdef0123456789abcdef']);
     const ports = [`-f${srs}`, `-r${await freePort()}`];
-    await start('/usr/sbin/postsrsd', [`-s${secret}`, `-d${srsDomain}`, ...ports, '-4', '-unobody'], srs);
+    await start('/usr/sbin/postsrsd', [`-s${secret}`, `-d${relaying.srsDomain}`, ...ports, '-4', '-unobody'], srs);
   }
   const spf = await write('policyd-spf.conf', [
     'debugLevel = 0',
@@ -89,17 +83,17 @@ export async function startCheckingPostfix(
   ]);
   const postfix = open.adopt(
     await startPostfix({
-      ...options,
+      ...(relaying === undefined ? {} : { relayTo: `127.0.0.1:${relaying.port}`, relayConnections: 20 }),
       network: { enter, host: '127.0.0.1' },
       services: [`policyd-spf unix - n n - 0 spawn user=nobody argv=/usr/bin/policyd-spf ${spf}`],
       settings: {
-        ...options.settings,
+        in_flow_delay: '0',
         'policyd-spf_time_limit': '3600',
         smtpd_milters: `inet:127.0.0.1:${dkim}, inet:127.0.0.1:${dmarc}`,
         milter_default_action: 'tempfail',
         smtpd_recipient_restrictions: 'check_policy_service unix:private/policyd-spf, permit_mynetworks, reject',
-        ...(srsDomain === undefined
-          ? {}
+        ...(relaying === undefined
+          ? { defer_transports: 'virtual' }
           : { sender_canonical_maps: `tcp:127.0.0.1:${srs}`, sender_canonical_classes: 'envelope_sender' }),
       },
     }),

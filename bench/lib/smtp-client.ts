@@ -5,13 +5,15 @@ import { DotStuffer } from '../../src/smtp-client/transaction.ts';
 
 export interface Mail {
   readonly port: number;
+  /** Default: forms@forms.test. */
+  readonly from?: string;
   readonly to: string;
   /** Canonical line ends; a last line without one gets it. */
   readonly bytes: Buffer;
 }
 
 /** The server's last reply: to the message, or to the command that it refused. Rejects where the connection ends before. */
-export async function sendMail({ port, to, bytes }: Mail): Promise<string> {
+export async function sendMail({ port, from = 'forms@forms.test', to, bytes }: Mail): Promise<string> {
   const socket = connect(port, '127.0.0.1').setEncoding('latin1');
   const ended = once(socket, 'close').then(() => {
     throw new Error('the server hung up');
@@ -31,7 +33,7 @@ export async function sendMail({ port, to, bytes }: Mail): Promise<string> {
 
   try {
     await reply();
-    for (const command of ['EHLO client.test', 'MAIL FROM:<forms@forms.test>', `RCPT TO:<${to}>`, 'DATA']) {
+    for (const command of ['EHLO client.test', `MAIL FROM:<${from}>`, `RCPT TO:<${to}>`, 'DATA']) {
       socket.write(`${command}\r\n`);
       const said = await reply();
       if (!/^[23]/.test(said)) return said;

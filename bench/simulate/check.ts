@@ -37,9 +37,15 @@ function predict(
   { clients, fsync_ms, stretch, database_stretch }: Load,
   { loads, transaction: perTransaction }: Costs,
 ): Pick<Load, 'posts_per_second' | 'transactions' | 'fsyncs'> {
-  const mean = (what: keyof Load) => loads.reduce((sum, each) => sum + each[what], 0) / loads.length;
+  function mean(what: keyof Load): number {
+    return loads.reduce((sum, each) => sum + each[what], 0) / loads.length;
+  }
+
   /** Without the part of each transaction, µs. */
-  const ofPost = (what: 'main_us' | 'database_us') => mean(what) - perTransaction[what] * mean('transactions');
+  function ofPost(what: 'main_us' | 'database_us'): number {
+    return mean(what) - perTransaction[what] * mean('transactions');
+  }
+
   // As long as it takes on this machine, ms.
   const poster = (stretch * mean('poster_us')) / 1000;
   const fixedMs = fsync_ms + (stretch * perTransaction.main_us + database_stretch * perTransaction.database_us) / 1000;

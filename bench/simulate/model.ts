@@ -102,13 +102,21 @@ export function use(
     transactions = others + KINDS.reduce((sum, kind) => sum + accept[kind].transactionsPerSecond, 0);
     syncs = shared(transactions, { fixedMs: fsync_ms, eachMs: 0 });
   }
-  const sum = (each: (kind: Kind) => number) => KINDS.reduce((total, kind) => total + each(kind), 0);
+  function sum(each: (kind: Kind) => number): number {
+    return KINDS.reduce((all, kind) => all + each(kind), 0);
+  }
+
   /** Transactions beyond those that were there when it was measured; fewer are a gain. */
   const more = sum(
     (kind) => accept[kind].transactionsPerSecond - accepted[kind] * costs.kinds[kind].accept.transactions,
   );
-  const total = (what: 'main_us' | 'thread_us' | 'all_us' | 'database_us' | 'wal_bytes') =>
-    sum((kind) => accepted[kind] * costs.kinds[kind].accept[what] + attempts[kind] * costs.kinds[kind].deliver[what]);
+
+  function total(what: 'main_us' | 'all_us' | 'database_us' | 'wal_bytes'): number {
+    return sum(
+      (kind) => accepted[kind] * costs.kinds[kind].accept[what] + attempts[kind] * costs.kinds[kind].deliver[what],
+    );
+  }
+
   return {
     main: (total('main_us') + more * perTransaction.main_us) / 1e6,
     delivery: sum((kind) => attempts[kind] * costs.kinds[kind].deliver.thread_us) / 1e6,
@@ -178,11 +186,9 @@ export function keep(perDay: Rates, days: readonly number[], costs: Costs, assum
     for (const [name, { rows, heap_bytes, index_bytes, dead_rows }] of Object.entries(cost.tables)) {
       const table = tables.get(name) ?? { rows: 0, heap: 0, index: 0, dead: 0 };
       tables.set(name, table);
-      const kept = (stages: readonly number[]) =>
-        stages.reduce((sum, each, i) => sum + each * perDay[kind] * ((days[i] ?? 0) - (days[i - 1] ?? 0)), 0);
-      table.rows += kept(rows);
-      table.heap += kept(heap_bytes);
-      table.index += kept(index_bytes);
+      table.rows += perDay[kind] * keptOf(rows, days);
+      table.heap += perDay[kind] * keptOf(heap_bytes, days);
+      table.index += perDay[kind] * keptOf(index_bytes, days);
       table.dead += dead_rows * perDay[kind];
       newBytes += (heap_bytes[0] + index_bytes[0]) * perSecond;
     }
@@ -213,6 +219,11 @@ export function keep(perDay: Rates, days: readonly number[], costs: Costs, assum
     writtenBytes: 2 * newBytes + changed * PAGE_BYTES,
     readBytes: pages * PAGE_BYTES,
   };
+}
+
+/** What there is of something of which one comes each day. */
+function keptOf(stages: readonly number[], days: readonly number[]): number {
+  return stages.reduce((sum, each, i) => sum + each * ((days[i] ?? 0) - (days[i - 1] ?? 0)), 0);
 }
 
 function of<T>(make: (kind: Kind) => T): Record<Kind, T> {
