@@ -12,11 +12,10 @@ import { Document, isMap, isScalar, visit } from 'yaml';
 import { serverSchema } from '../src/config/schema-server.ts';
 import { buildSnapshot } from '../src/config/snapshot.ts';
 import { retentionJobs } from '../src/daemon/jobs.ts';
+import { forgetOldEvents } from '../src/events/counts.ts';
 import { systemClock } from '../src/lib/clock.ts';
-import { firstId } from '../src/lib/ids.ts';
 import { sweepInbound } from '../src/smtp/retention.ts';
 import { createStore } from '../src/store/database.ts';
-import { forgetEvents } from '../src/store/events.ts';
 import { startPostgres, type Postgres } from '../test/harness/postgres.ts';
 import { until } from '../test/harness/child.ts';
 import { Meter } from './lib/meter.ts';
@@ -179,9 +178,12 @@ async function sizesOf(client: pg.Client): Promise<Map<string, Size>> {
   await sleep(STATISTICS_MS);
   await client.query('vacuum full analyze');
   const { rows } = await client.query<{ name: string; rows: number; heap: string; index: string; dead: string }>(
-    `select pg_class.relname as name, reltuples::int as rows, pg_table_size(relid) as heap, pg_indexes_size(relid) as index,
-        n_tup_upd - n_tup_hot_upd + n_tup_del as dead
-      from pg_stat_user_tables join pg_class on pg_class.oid = relid`,
+    `select coalesce(parent.relname, stat.relname) as name, sum(greatest(pg_class.reltuples, 0))::int as rows,
+        sum(pg_table_size(relid)) as heap, sum(pg_indexes_size(relid)) as index,
+        sum(n_tup_upd - n_tup_hot_upd + n_tup_del) as dead
+      from pg_stat_user_tables stat join pg_class on pg_class.oid = relid
+        left join pg_inherits on inhrelid = relid left join pg_class parent on parent.oid = inhparent
+      where pg_class.relkind = 'r' group by 1`,
   );
   return new Map(
     rows.map(({ name, rows, heap, index, dead }) => [
@@ -201,8 +203,7 @@ async function forget(database: string, days: number): Promise<void> {
   try {
     for (const job of Object.values(retentionJobs(parts))) await job();
     await sweepInbound(parts)();
-    const before = firstId('evt', clock.now() - server.retention.events);
-    await store.write([forgetEvents({ before, most: count * 100 })]);
+    await forgetOldEvents({ ...parts, counts: { rollUp: () => Promise.resolve() } });
   } finally {
     await store.close();
   }
