@@ -9,7 +9,7 @@ import { postsWait } from '../lib/wrk.ts';
 
 const DESTINATION = 'owner.test';
 /** More than are delivered meanwhile. */
-const WAITING = 10_000;
+const WAITING = 5000;
 const LOAD = { connections: 4, seconds: 3 };
 
 export const row: Row = {

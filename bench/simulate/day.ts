@@ -296,7 +296,11 @@ class Histogram {
   /** What this part took at most, ms. */
   below(part: number): number {
     let at = 0;
-    for (let left = part * this.#all; (left -= this.#counts[at] ?? 0) > 0;) at++;
+    let left = part * this.#all - (this.#counts[0] ?? 0);
+    while (left > 0) {
+      at++;
+      left -= this.#counts[at] ?? 0;
+    }
     return CLASS ** at;
   }
 }
