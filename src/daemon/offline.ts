@@ -31,11 +31,10 @@ import { invalid, success, writerOf, type CallOf, type DataOf, type Success } fr
 import { systemClock } from '../lib/clock.ts';
 import { allCertificates, type CertificateStatus } from '../store/certificates.ts';
 import { postgresOptions } from './configuration.ts';
-import { ROW_BLOBS } from '../store/blobs.ts';
 import { databaseFile, openForReadingOnly } from '../store/database.ts';
 import { domainOwners } from '../store/domains.ts';
 import { findRevision, storedProjects } from '../store/projects.ts';
-import type { Store } from '../store/store.ts';
+import { ROW_BLOBS, type Store } from '../store/store.ts';
 import { OPERATOR } from '../store/tenants.ts';
 import { checkTemplates } from '../templates/engine.ts';
 

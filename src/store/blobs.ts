@@ -14,17 +14,6 @@ import type { Bucket } from './s3.ts';
 import { deleteAmong, insertInto, query, reader, update, type Statement } from './statement.ts';
 import { STORAGE_UNAVAILABLE, StoreError, type Blob, type Blobs, type Store } from './store.ts';
 
-/** All bytes in the database. */
-export const ROW_BLOBS: Blobs = {
-  put: (bytes) => Promise.resolve({ bytes }),
-  get({ bytes, object = null }) {
-    if (object === null) return Promise.resolve(bytes);
-    const words = `the object ${object} is in a bucket, and storage.url names none`;
-    return Promise.reject(new StoreError(words, STORAGE_UNAVAILABLE));
-  },
-  sweep: () => Promise.resolve(),
-};
-
 /**
  * Smaller chunks stay in their rows: a request to a bucket takes ten milliseconds or more and costs as much as keeping this
  * for months, and a row is written by the commit that is made anyway.

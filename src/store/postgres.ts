@@ -8,11 +8,10 @@ import { Kysely, PostgresDialect } from 'kysely';
 import type pg from 'pg';
 import { systemClock } from '../lib/clock.ts';
 import { codeOf, messageOf } from '../lib/errors.ts';
-import { ROW_BLOBS } from './blobs.ts';
 import { connectClient, createStorePool, type PostgresOptions } from './postgres-connection.ts';
 import { asStoreError, createWriter, Queries, TIMELINE, type TransactionId } from './postgres-writer.ts';
 import { createCompiler, type Statement } from './statement.ts';
-import { UnknownOutcomeError, type Store, type Listener, type Notices, type Topic } from './store.ts';
+import { ROW_BLOBS, UnknownOutcomeError, type Store, type Listener, type Notices, type Topic } from './store.ts';
 import type { Tables } from './tables.ts';
 
 /** For so long it is asked what became of a transaction, ms. */

@@ -10,7 +10,6 @@ import { TurnBatch } from '../lib/batch.ts';
 import type { Clock } from '../lib/clock.ts';
 import { errorFields } from '../lib/errors.ts';
 import type { Log } from '../lib/log.ts';
-import { ROW_BLOBS } from './blobs.ts';
 import { openForReading } from './sqlite-connection.ts';
 import type { Answer, FromClient, Outcome, Prepared, ToClient, UnitCall } from './sqlite-thread.ts';
 import {
@@ -23,6 +22,7 @@ import {
 } from './statement.ts';
 import {
   OUTCOME_UNKNOWN,
+  ROW_BLOBS,
   StoreError,
   UnknownOutcomeError,
   UnmetError,

@@ -200,6 +200,17 @@ export const OUTCOME_UNKNOWN = 'OUTCOME_UNKNOWN';
 /** The code of a StoreError: the bucket cannot be reached or used. */
 export const STORAGE_UNAVAILABLE = 'STORAGE_UNAVAILABLE';
 
+/** All bytes in the database. */
+export const ROW_BLOBS: Blobs = {
+  put: (bytes) => Promise.resolve({ bytes }),
+  get({ bytes, object = null }) {
+    if (object === null) return Promise.resolve(bytes);
+    const words = `the object ${object} is in a bucket, and storage.url names none`;
+    return Promise.reject(new StoreError(words, STORAGE_UNAVAILABLE));
+  },
+  sweep: () => Promise.resolve(),
+};
+
 /** Writes the unit of what has this id: where its outcome is not known, the error names the id. */
 export function writeNamed(store: Pick<Store, 'write'>, id: string | undefined, unit: Unit): Promise<void> {
   return named(id, store.write(unit));

@@ -3,9 +3,8 @@ import fc from 'fast-check';
 import { expect, test, vi } from 'vitest';
 import { createFileStore, type Upload } from '../../src/forms/files.ts';
 import { fileStatements } from '../../src/forms/accept.ts';
-import { ROW_BLOBS } from '../../src/store/blobs.ts';
 import { filesOf, readFile, insertSubmission } from '../../src/store/submissions.ts';
-import type { Store } from '../../src/store/store.ts';
+import { ROW_BLOBS, type Store } from '../../src/store/store.ts';
 import { testClock } from '../harness/clock.ts';
 import { openTestStore } from '../harness/store.ts';
 
