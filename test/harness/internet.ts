@@ -19,6 +19,24 @@ const NETWORK = '193.0.113';
 const HOSTS = { router: 1, machine: 5, certificates: 14, mail: 25, dns: 53 } as const;
 const OUTSIDE = ['router', 'certificates', 'mail', 'dns'] as const;
 
+/** Names for examples get no certificate, and their addresses are private: out there, others stand in for them. */
+const STAND_INS = [
+  ['example.', 'exampel.'],
+  ['example-', 'exampel-'],
+  ['203.0.113.', '193.0.113.'],
+  ['113.0.203.', '113.0.193.'],
+] as const;
+
+/** A text of the documentation with the names that are used. */
+export function real(text: string): string {
+  return STAND_INS.reduce((all, [shown, used]) => all.replaceAll(shown, used), text);
+}
+
+/** The other way round. */
+export function shown(text: string): string {
+  return STAND_INS.reduce((all, [wanted, used]) => all.replaceAll(used, wanted), text);
+}
+
 interface Files {
   readonly cert: string;
   readonly key: string;

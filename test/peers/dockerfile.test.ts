@@ -1,16 +1,17 @@
 /**
  * The image of the Dockerfile, built and run without an engine: the first stage by this machine's npm, the second in a root of
  * Debian. It runs as Docker would run it: its user, its environment, its entry point, and a root that is read-only but for
- * what compose.yaml mounts.
+ * what compose.yaml mounts; by itself, and by the steps of docs/install.md, up to a form post that arrives.
  */
 import { execFileSync, spawnSync } from 'node:child_process';
-import { cpSync, existsSync, mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { cpSync, existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
 import { afterAll, beforeAll, expect, onTestFinished, test } from 'vitest';
 import { parseCopy, readDockerfile, wordsOf, type Stage } from '../../scripts/dockerfile.ts';
 import { startChild, untilReady } from '../harness/child.ts';
-import { debianRoot } from '../harness/debian-machine.ts';
+import { bootDebian, debianRoot, type DebianMachine } from '../harness/debian-machine.ts';
+import { addressOf, real, startInternet } from '../harness/internet.ts';
 import { readCompose } from '../structure/compose.ts';
 
 const ROOT = join(import.meta.dirname, '../..');
@@ -28,6 +29,9 @@ beforeAll(() => {
   runHere(first, built);
   execFileSync('cp', ['-a', debianRoot(), image]);
   runThere(last, built);
+  // What Docker mounts has a place there.
+  mkdirSync(join(image, 'etc/postern'));
+  writeFileSync(join(image, 'etc/resolv.conf'), '');
 }, 600_000);
 
 afterAll(() => rmSync(work, { recursive: true, force: true }));
@@ -65,7 +69,6 @@ function copy(words: string, { from, to }: { from: string; to: string }): void {
 }
 
 test('it starts as its user, gets well by its own health check, and ends when it is asked to', async () => {
-  mkdirSync(join(image, 'etc/postern'), { recursive: true });
   const ports = "http: { listen: ['127.0.0.1:8098'] }, smtp: { listen: ['127.0.0.1:2598'] }";
   writeFileSync(
     join(image, 'etc/postern/server.yml'),
@@ -81,8 +84,7 @@ test('it starts as its user, gets well by its own health check, and ends when it
     env: { PATH, ...env },
   });
   onTestFinished(() => daemon.stop('SIGKILL'));
-  const health = list(wordsOf(last, 'HEALTHCHECK').replace(/^.*? CMD /, ''));
-  const inside = ['--target', String(daemon.pid), '--mount', '--net', '--root', '--', ...health];
+  const inside = ['--target', String(daemon.pid), '--mount', '--net', '--root', '--', ...healthCheck()];
   await untilReady(daemon, () => spawnSync('nsenter', inside, { env: { PATH } }).status === 0);
   const [uid] = wordsOf(last, 'USER').split(':');
   expect(execFileSync('ps', ['-o', 'uid=', '-p', String(daemon.pid)], { encoding: 'utf8' }).trim()).toBe(uid);
@@ -107,6 +109,93 @@ function entering(): string {
     'ip link set lo up',
     `exec chroot --userspec=${wordsOf(last, 'USER')} ${image} "$@"`,
   ].join('\n');
+}
+
+function healthCheck(): string[] {
+  return list(wordsOf(last, 'HEALTHCHECK').replace(/^.*? CMD /, ''));
+}
+
+test('its steps lead to a delivered form post, signed, over HTTPS', async () => {
+  const [section = ''] = readFileSync(join(ROOT, 'docs/install.md'), 'utf8').split('## Docker\n').slice(1);
+  const files = Array.from(section.matchAll(/`(\/etc\/postern\/\S+\.yml)`:\n\n```yaml\n([^]*?)```/g));
+  expect(files.map(([, path]) => path)).toEqual(['/etc/postern/server.yml', '/etc/postern/projects/example-com.yml']);
+  const blocks = Array.from(section.matchAll(/```sh\n([^]*?)```/g), ([, block = '']) => block);
+  const commands = blocks.flatMap((block) => block.trimEnd().split(/(?<!\\)\n/));
+  const steps = commands.slice(0, 1 + commands.findIndex((command) => command.includes('/contact')));
+  expect(steps.length).toBeLessThanOrEqual(6);
+
+  const machine = await bootDebian({ [image]: IMAGE });
+  const internet = await startInternet(machine, {
+    zone: real(`mail.example.net. A ${addressOf('machine')}
+example.net. MX 10 mx.example.net.
+mx.example.net. A ${addressOf('mail')}`),
+    downloads: { host: 'downloads.example.org', files: [] },
+  });
+  // As Docker does for a container.
+  const sysctl = ['sysctl', '-qw', 'net.ipv4.ip_unprivileged_port_start=0'];
+  execFileSync('nsenter', ['--net', '--target', `${machine.pid}`, '--', ...sysctl]);
+  for (const [, path = '', text = ''] of files) {
+    await machine.succeed(`mkdir -p ${dirname(path)}\ncat > ${path} <<'EOF'\n${real(text)}EOF`);
+  }
+  for (const step of steps) {
+    if (step.startsWith('curl')) await internet.run(real(step));
+    else await machine.succeed(`cd /root\n${real(await asDocker(machine, step))}`);
+    if (step.includes('records.zone')) await internet.publish(await machine.succeed('cat /root/records.zone'));
+  }
+  const [mail] = await internet.mail.untilMessages(1);
+  const source = mail?.raw.toString() ?? '';
+  expect(mail?.recipient).toBe(real('you@example.net'));
+  expect(source).toContain('Is this thing on?');
+  expect(source).toMatch(new RegExp(`^DKIM-Signature: [^]*?\\bd=${real('example.com')};`, 'm'));
+  expect(await machine.succeed(await inContainer(machine, 'postern doctor || true'))).toMatch(
+    /^ok +certificate +mail\.exampel\.net, until /m,
+  );
+});
+
+const IMAGE = '/image';
+const SERVICE = 'container.service';
+
+/** What a command of Docker does, as a script for the machine. */
+async function asDocker(machine: DebianMachine, step: string): Promise<string> {
+  const [, inside] = /^docker compose exec postern (.*)$/.exec(step) ?? [];
+  if (inside !== undefined) return inContainer(machine, inside);
+  if (!step.startsWith('docker compose up ')) return step;
+  const { volumes, tmpfs } = readCompose('compose.yaml').services['postern'] ?? { volumes: [], tmpfs: [] };
+  const mounts = volumes.map((volume) => {
+    const [from = '', to = ''] = volume.split(':');
+    return from.startsWith('/')
+      ? `mount --bind ${from} ${IMAGE}${to}`
+      : `mkdir -p /srv/${from}; chown ${wordsOf(last, 'USER')} /srv/${from}; mount --bind /srv/${from} ${IMAGE}${to}`;
+  });
+  const command = [...list(wordsOf(last, 'ENTRYPOINT')), ...list(wordsOf(last, 'CMD'))].join(' ');
+  const script = [
+    ...mounts,
+    ...tmpfs.map((each) => {
+      const [path = '', options = 'mode=1777'] = each.split(':');
+      return `mount -t tmpfs -o ${options} tmpfs ${IMAGE}${path}`;
+    }),
+    // Docker writes the first; the second is the certificate authority out there.
+    `mount --bind /etc/resolv.conf ${IMAGE}/etc/resolv.conf`,
+    `mount --bind /etc/ssl/certs ${IMAGE}/etc/ssl/certs`,
+    `mount -t proc proc ${IMAGE}/proc`,
+    `exec env -i PATH=${PATH} ${wordsOf(last, 'ENV')} chroot --userspec=${wordsOf(last, 'USER')} ${IMAGE} ${command}`,
+  ].join('\n');
+  const health = healthCheck().map((word) => `'${word.replaceAll("'", String.raw`'\''`)}'`);
+  return `cat > /root/container <<'EOF'
+${script}
+EOF
+systemd-run --quiet --unit=${SERVICE} unshare --mount sh -e /root/container
+until nsenter --target $(systemctl show --property=MainPID --value ${SERVICE}) --mount --root -- ${health.join(' ')}; do
+  systemctl is-active --quiet ${SERVICE} || exit 1
+  sleep 0.2
+done`;
+}
+
+/** The script that runs a command in the container. */
+async function inContainer(machine: DebianMachine, command: string): Promise<string> {
+  const pid = (await machine.succeed(`systemctl show --property=MainPID --value ${SERVICE}`)).trim();
+  const enter = `nsenter --target ${pid} --mount -- chroot --userspec=${wordsOf(last, 'USER')} ${IMAGE}`;
+  return `${enter} env -i PATH=${PATH} ${wordsOf(last, 'ENV')} ${command}`;
 }
 
 function list(words: string): string[] {

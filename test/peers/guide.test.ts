@@ -10,28 +10,12 @@ import { join } from 'node:path';
 import { afterAll, beforeAll, expect, test, vi } from 'vitest';
 import { bootDebian, type DebianMachine } from '../harness/debian-machine.ts';
 import { verifyWithDkimpy } from '../harness/dkimpy.ts';
-import { addressOf, startInternet } from '../harness/internet.ts';
+import { addressOf, real, shown, startInternet } from '../harness/internet.ts';
 
 const ROOT = join(import.meta.dirname, '../..');
 const MAX_COMMANDS = 6;
 /** The first test of a machine makes the root file system of all. */
 vi.setConfig({ testTimeout: 400_000 });
-
-/** Names for examples get no certificate, and their addresses are private: out there, others stand in for them. */
-const STAND_INS = [
-  ['example.', 'exampel.'],
-  ['example-', 'exampel-'],
-  ['203.0.113.', '193.0.113.'],
-  ['113.0.203.', '113.0.193.'],
-] as const;
-
-function real(text: string): string {
-  return STAND_INS.reduce((all, [shown, used]) => all.replaceAll(shown, used), text);
-}
-
-function shown(text: string): string {
-  return STAND_INS.reduce((all, [wanted, used]) => all.replaceAll(used, wanted), text);
-}
 
 let work: string;
 let release: readonly string[];
