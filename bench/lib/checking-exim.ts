@@ -2,12 +2,13 @@
  * Exim as Debian builds it with everything (exim4-daemon-heavy): it checks SPF and DKIM itself, and rewrites senders by SRS. Debian's
  * build knows no DMARC; the configuration looks up the policy, and refuses what it wants refused.
  */
-import { chown, mkdir, readdir, readFile } from 'node:fs/promises';
+import { chown, mkdir, readFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import type { ZoneRecord } from '../../src/dev/dns-server.ts';
 import { freePort, startChild, until, untilReady } from '../../test/harness/child.ts';
 import { idsOf, isRoot } from '../../test/harness/debian-users.ts';
 import { needUser, unpacked } from '../../test/harness/debian.ts';
+import { running, settingsOf, type EximPlace } from '../../test/harness/exim.ts';
 import { startOwnResolver } from './own-resolver.ts';
 import type { CheckingServer, Relaying } from './checking-postfix.ts';
 
@@ -40,35 +41,14 @@ export async function startCheckingExim(records: readonly ZoneRecord[], relaying
   return { port, close: () => all.disposeAsync() };
 }
 
-/** How many processes were started with this configuration and still run. */
-async function running(file: string): Promise<number> {
-  const pids = (await readdir('/proc')).filter((name) => /^\d+$/.test(name));
-  const lines = await Promise.all(pids.map((pid) => readFile(`/proc/${pid}/cmdline`, 'utf8').catch(() => '')));
-  return lines.filter((line) => line.split('\0').includes(file)).length;
-}
-
-interface Parts {
-  readonly program: string;
-  readonly folder: string;
-  readonly port: number;
+interface Parts extends EximPlace {
   readonly relaying: Relaying | undefined;
 }
 
 function configuration({ program, folder, port, relaying }: Parts): string[] {
   const from = '${domain:${address:$h_from:}}';
   return [
-    `exim_path = ${program}`,
-    'keep_environment =',
-    'add_environment = PATH=/usr/bin',
-    `spool_directory = ${folder}/spool`,
-    `log_file_path = ${folder}/log/%s`,
-    `primary_hostname = ${HOSTNAME}`,
-    `daemon_smtp_ports = ${port}`,
-    'local_interfaces = 127.0.0.1',
-    'smtp_accept_max = 0',
-    'smtp_accept_queue_per_connection = 0',
-    'host_lookup =',
-    'rfc1413_hosts =',
+    ...settingsOf({ program, folder, port }),
     'tls_advertise_hosts =',
     `queue_only = ${relaying === undefined}`,
     'acl_smtp_rcpt = recipient',

@@ -3,7 +3,7 @@
  * long the daemon waited for a processor that others used, and nothing else of them.
  */
 import type { Costs, Load } from './inputs.ts';
-import { shared } from './model.ts';
+import { MAX_UNITS, shared } from './model.ts';
 
 /** How far off a prediction may be. */
 export const TOLERANCE = 0.4;
@@ -30,8 +30,6 @@ export function predictions(costs: Costs): Prediction[] {
     ];
   });
 }
-
-const MAX_UNITS = 100;
 
 function predict(
   { clients, fsync_ms, stretch, database_stretch }: Load,

@@ -3,7 +3,7 @@
  * accepted or due again is tried, as far as processors, transactions and connections reach; the rest waits, first come, first
  * served. What is accepted goes before what is delivered. The day before was the same.
  */
-import { KINDS, type Assumptions, type Costs, type Kind } from './inputs.ts';
+import { KINDS, ofEach, type Assumptions, type Costs, type Kind } from './inputs.ts';
 import { keep, use, type Kept, type Rates, type Used } from './model.ts';
 import { createRandom, type Random } from './random.ts';
 
@@ -102,7 +102,7 @@ export function simulate(perDay: number, size: Size, { costs, assumptions, setti
   for (let second = 0; second < DAY_SECONDS; second++) {
     const arrived = arrivals[second] ?? 0;
     total.messages += arrived;
-    const wanted = of((kind) => unaccepted[kind] + arrived * mix[kind]);
+    const wanted = ofEach((kind) => unaccepted[kind] + arrived * mix[kind]);
     const asked = use({ accepted: wanted, attempts: NO_MAIL }, { costs, assumptions, daemons: size.daemons });
     const accepting: Partial<Record<Resource, number>> = {
       'main threads': asked.main / size.daemons,
@@ -307,12 +307,8 @@ class Histogram {
 
 const NO_MAIL: Rates = { post: 0, email: 0, inbound: 0 };
 
-function of<T>(make: (kind: Kind) => T): Record<Kind, T> {
-  return { post: make('post'), email: make('email'), inbound: make('inbound') };
-}
-
 function scaled(rates: Rates, factor: number): Record<Kind, number> {
-  return of((kind) => rates[kind] * factor);
+  return ofEach((kind) => rates[kind] * factor);
 }
 
 function sum(rates: Rates): number {

@@ -100,6 +100,10 @@ export type Assumptions = z.infer<typeof assumptionsSchema>;
 export type Kind = keyof Costs['kinds'];
 export const KINDS: readonly Kind[] = ['post', 'email', 'inbound'];
 
+export function ofEach<T>(make: (kind: Kind) => T): Record<Kind, T> {
+  return { post: make('post'), email: make('email'), inbound: make('inbound') };
+}
+
 export function readCosts(path = `${import.meta.dirname}/costs.yml`): Costs {
   return costsSchema.parse(parse(readFileSync(path, 'utf8')));
 }

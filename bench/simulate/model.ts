@@ -2,10 +2,10 @@
  * The daemons and their database as functions of how much arrives in a second: how units share commits, what of the
  * processors, the WAL and the disk is used. Nothing here knows the time of day.
  */
-import { KINDS, type Assumptions, type Costs, type Kind } from './inputs.ts';
+import { KINDS, ofEach, type Assumptions, type Costs, type Kind } from './inputs.ts';
 
 /** Units that share a commit at most (src/store/postgres-writer.ts). */
-const MAX_UNITS = 100;
+export const MAX_UNITS = 100;
 /** Rows that count for a form; which one does, the connection decides (src/store/forms.ts). */
 const COUNTERS = 32;
 const PRECISION = 1e-3;
@@ -81,7 +81,7 @@ export function use(
   const { round_trip_ms, fsync_ms } = assumptions.database;
   const others = KINDS.reduce((sum, kind) => sum + attempts[kind] * costs.kinds[kind].deliver.transactions, 0);
   // How many commits there are decides how long one waits for the disk, and the other way round.
-  let accept = of(() => NONE);
+  let accept = ofEach(() => NONE);
   let transactions = 0;
   let syncs = NONE;
   let waitsForLock = 0;
@@ -89,7 +89,7 @@ export function use(
     const syncing = Math.min(1, (syncs.transactionsPerSecond * fsync_ms) / 1000);
     waitsForLock = 1 - (1 - 1 / COUNTERS) ** (Math.min(daemons, openTransactions(accept.post)) - 1);
     const fixedMs = 2 * round_trip_ms + fsync_ms * (1 + syncing / 2);
-    accept = of((kind) => {
+    accept = ofEach((kind) => {
       const { transactions: measured, database_us } = costs.kinds[kind].accept;
       const eachMs = Math.max(0, database_us - perTransaction.database_us * measured) / 1000;
       const locked = kind === 'post' ? 1 + waitsForLock / 2 : 1;
@@ -224,8 +224,4 @@ export function keep(perDay: Rates, days: readonly number[], costs: Costs, assum
 /** What there is of something of which one comes each day. */
 function keptOf(stages: readonly number[], days: readonly number[]): number {
   return stages.reduce((sum, each, i) => sum + each * ((days[i] ?? 0) - (days[i - 1] ?? 0)), 0);
-}
-
-function of<T>(make: (kind: Kind) => T): Record<Kind, T> {
-  return { post: make('post'), email: make('email'), inbound: make('inbound') };
 }

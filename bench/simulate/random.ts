@@ -1,3 +1,6 @@
+/** Random numbers of several distributions. */
+import { randomFrom } from '../../test/harness/random.ts';
+
 /** Random numbers that are the same for the same seed. */
 export interface Random {
   /** From 0 up to 1. */
@@ -8,16 +11,8 @@ export interface Random {
   poisson(mean: number): number;
 }
 
-/** Marsaglia's xorshift of 32 bits. */
 export function createRandom(seed: number): Random {
-  let state = seed | 0 || 1;
-
-  function uniform(): number {
-    state ^= state << 13;
-    state ^= state >>> 17;
-    state ^= state << 5;
-    return (state >>> 0) / 2 ** 32;
-  }
+  const uniform = randomFrom(seed);
 
   function normal(): number {
     return Math.sqrt(-2 * Math.log(1 - uniform())) * Math.cos(2 * Math.PI * uniform());

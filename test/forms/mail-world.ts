@@ -16,10 +16,11 @@ import { silentLog } from '../../src/lib/log.ts';
 import { generateDkimKey, type DkimAlgorithm } from '../../src/mail/dkim.ts';
 import { insertDkimKey, type NewDkimKey } from '../../src/store/dkim-keys.ts';
 import { OPERATOR } from '../../src/store/tenants.ts';
-import type { MessageKind, MessageRow, SubmissionRow } from '../../src/store/tables.ts';
+import type { MessageKind, MessageRow } from '../../src/store/tables.ts';
 import { builtinTemplates } from '../../src/templates/engine.ts';
 import { rendererHere } from '../../src/templates/render.ts';
 import { testClock } from '../harness/clock.ts';
+import { submissionRow } from '../harness/submissions.ts';
 import { testConsent } from '../harness/consent.ts';
 import { openTestStore } from '../harness/store.ts';
 import { DOMAIN, formOf, serverOf, type WorldConfig } from './world.ts';
@@ -155,28 +156,12 @@ export function formMailOf(config: WorldConfig, entries: Entries): FormMail {
   };
 }
 
-const SUBMISSION: SubmissionRow = {
+const SUBMISSION = submissionRow(1_767_225_600_000, {
   id: 'sub_01kdvdna00dygrdbn7kp1hvk3p',
   tenant: 'ten_operator',
   form: '',
   domain: DOMAIN,
-  revision: 'rev_1',
-  fields: '[]',
-  control: '{}',
-  stored: null,
-  learned: null,
-  accepted_at: null,
-  unread: 1,
-  has_files: 0,
-  ip: '192.0.2.7',
-  user_agent: '',
-  referer: '',
-  status: 'accepted',
-  spam_score: 0,
-  spam_reasons: '[]',
-  environment: 'live',
-  created_at: 1_767_225_600_000,
-};
+});
 
 const MESSAGE: MessageRow = {
   id: 'msg_01kdvdna00dygrdbn7kp1hvk3p',

@@ -1,17 +1,12 @@
 /** Mutated inputs from a seed: the same seed and number make the same input, so that a finding can be repeated. */
+import { randomFrom } from '../harness/random.ts';
 
 /** A number of [0, 1). */
 export type Random = () => number;
 
-/** The generator mulberry32 (public domain, Tommy Ettinger), seeded with a run's seed and an input's number. */
+/** Seeded with a run's seed and an input's number. */
 export function randomOf(seed: number, n: number): Random {
-  let state = (Math.imul(seed, 0x9e3779b1) ^ Math.imul(n + 1, 0x85ebca6b)) >>> 0;
-  return () => {
-    state = (state + 0x6d2b79f5) >>> 0;
-    let mixed = Math.imul(state ^ (state >>> 15), state | 1);
-    mixed ^= mixed + Math.imul(mixed ^ (mixed >>> 7), mixed | 61);
-    return ((mixed ^ (mixed >>> 14)) >>> 0) / 4_294_967_296;
-  };
+  return randomFrom(Math.imul(seed, 0x9e3779b1) ^ Math.imul(n + 1, 0x85ebca6b));
 }
 
 /** One of the list, which is not empty. */

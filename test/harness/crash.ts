@@ -5,6 +5,7 @@ import { openForReading } from '../../src/store/sqlite-connection.ts';
 import { openAppliance, PROJECT, type Appliance } from './binary.ts';
 import { startCatcher, type Catcher } from './catcher.ts';
 import { until } from './child.ts';
+import { randomFrom } from './random.ts';
 import { startLoad, type Kind, type Load, type Tally } from './load.ts';
 import { REFUSALS, startSmtpLoad, type MailKind } from './smtp-load.ts';
 
@@ -156,15 +157,4 @@ export function integrityOf({ database }: Appliance): unknown {
   } finally {
     reader.close();
   }
-}
-
-/** Numbers from 0 to 1, the same for the same seed (mulberry32). */
-export function randomFrom(seed: number): () => number {
-  let state = seed;
-  return () => {
-    state = (state + 0x6d2b79f5) | 0;
-    let mixed = Math.imul(state ^ (state >>> 15), 1 | state);
-    mixed = (mixed + Math.imul(mixed ^ (mixed >>> 7), 61 | mixed)) ^ mixed;
-    return ((mixed ^ (mixed >>> 14)) >>> 0) / 2 ** 32;
-  };
 }

@@ -104,25 +104,20 @@ export async function startExim(options: EximOptions = {}): Promise<Exim> {
 }
 
 /** How many processes were started with this configuration and still run. */
-async function running(file: string): Promise<number> {
+export async function running(file: string): Promise<number> {
   const pids = (await readdir('/proc')).filter((name) => /^\d+$/.test(name));
   const lines = await Promise.all(pids.map((pid) => readFile(`/proc/${pid}/cmdline`, 'utf8').catch(() => '')));
   return lines.filter((line) => line.split('\0').includes(file)).length;
 }
 
-interface Parts {
+export interface EximPlace {
   readonly program: string;
   readonly folder: string;
   readonly port: number;
-  readonly options: EximOptions;
 }
 
-function configuration({ program, folder, port, options: { tls, routes = {} } }: Parts): string {
-  const ports = Object.entries(routes);
-  function answered(verb: 'deny' | 'defer'): string[] {
-    const found = `\${lookup{$local_part@$domain}lsearch,cache=no_rd{${folder}/${verb}}{$value}{}}`;
-    return [`  ${verb}`, `    condition = \${if !eq{${found}}{}}`, `    message = ${found}`];
-  }
+/** Of an Exim that listens on loopback and has its files in the folder. */
+export function settingsOf({ program, folder, port }: EximPlace): string[] {
   return [
     `exim_path = ${program}`,
     'keep_environment =',
@@ -136,6 +131,21 @@ function configuration({ program, folder, port, options: { tls, routes = {} } }:
     'smtp_accept_queue_per_connection = 0',
     'host_lookup =',
     'rfc1413_hosts =',
+  ];
+}
+
+interface Parts extends EximPlace {
+  readonly options: EximOptions;
+}
+
+function configuration({ program, folder, port, options: { tls, routes = {} } }: Parts): string {
+  const ports = Object.entries(routes);
+  function answered(verb: 'deny' | 'defer'): string[] {
+    const found = `\${lookup{$local_part@$domain}lsearch,cache=no_rd{${folder}/${verb}}{$value}{}}`;
+    return [`  ${verb}`, `    condition = \${if !eq{${found}}{}}`, `    message = ${found}`];
+  }
+  return [
+    ...settingsOf({ program, folder, port }),
     'message_size_limit = 60M',
     'smtputf8_advertise_hosts = *',
     'log_selector = +smtp_connection +tls_cipher',

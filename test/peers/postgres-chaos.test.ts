@@ -11,9 +11,10 @@ import { messageOf } from '../../src/lib/errors.ts';
 import { openAppliance, type Appliance, type Run } from '../harness/binary.ts';
 import { startCatcher, type Catcher } from '../harness/catcher.ts';
 import { until } from '../harness/child.ts';
-import { doubles, randomFrom } from '../harness/crash.ts';
+import { doubles } from '../harness/crash.ts';
 import { startLoad, type Load } from '../harness/load.ts';
 import { startPostgres, type Postgres } from '../harness/postgres.ts';
+import { randomFrom } from '../harness/random.ts';
 import { startTcpProxy, type TcpProxy } from '../harness/tcp-proxy.ts';
 
 const { CHAOS_SECONDS, CHAOS_SEED } = process.env;

@@ -1,7 +1,6 @@
 /** Units that are written at once share a commit; what becomes of one is nobody else's matter. */
 import { sql } from 'kysely';
 import { expect, test } from 'vitest';
-import { newId } from '../../src/lib/ids.ts';
 import { enqueue } from '../../src/queue/enqueue.ts';
 import { findDestination, noteDue } from '../../src/store/destinations.ts';
 import { recordEvent } from '../../src/store/events.ts';
@@ -19,9 +18,9 @@ import { insertToken } from '../../src/store/secrets.ts';
 import { insertInto } from '../../src/store/statement.ts';
 import { countSubmission, insertSubmission, submissionsOf } from '../../src/store/submissions.ts';
 import { StoreError, UnmetError, type Store } from '../../src/store/store.ts';
-import type { SubmissionRow } from '../../src/store/tables.ts';
 import { newMessage } from '../harness/queue.ts';
 import { openTestStore } from '../harness/store.ts';
+import { submissionRow } from '../harness/submissions.ts';
 
 const insertSecret = insertInto('secrets');
 
@@ -152,7 +151,7 @@ test('the same statement twice in a unit, and a unit of none', async () => {
 
 test('events of submissions that happen at once are of their forms, and share few transactions', async () => {
   const store = await openTestStore();
-  const submissions = Array.from({ length: 50 }, (_, i) => submissionOf(`example.test/form${i % 3}`));
+  const submissions = Array.from({ length: 50 }, (_, i) => submissionRow(1, { form: `example.test/form${i % 3}` }));
   await store.write(submissions.map((row) => insertSubmission(row)));
   const before = await transactions(store);
   await Promise.all(
@@ -166,31 +165,6 @@ test('events of submissions that happen at once are of their forms, and share fe
     new Map(submissions.map(({ id, form }, i) => [id, { form, data: `{"i":${i}}`, created_at: i }])),
   );
 });
-
-function submissionOf(form: string): SubmissionRow {
-  return {
-    id: newId('sub', 1),
-    tenant: 'ten_a',
-    form,
-    domain: 'example.test',
-    revision: 'rev_1',
-    fields: '[]',
-    control: '{}',
-    stored: null,
-    learned: null,
-    accepted_at: null,
-    unread: 1,
-    has_files: 0,
-    ip: '192.0.2.7',
-    user_agent: '',
-    referer: '',
-    status: 'accepted',
-    spam_score: 0,
-    spam_reasons: '[]',
-    environment: 'live',
-    created_at: 1,
-  };
-}
 
 /** How many transactions have written so far; 0 on SQLite. */
 async function transactions(store: Store): Promise<number> {

@@ -1,5 +1,4 @@
 import { expect, test } from 'vitest';
-import { newId } from '../../src/lib/ids.ts';
 import { enqueue } from '../../src/queue/enqueue.ts';
 import {
   insertFile,
@@ -32,34 +31,13 @@ import {
 import type { SubmissionRow } from '../../src/store/tables.ts';
 import { newMessage } from '../harness/queue.ts';
 import { openTestStore } from '../harness/store.ts';
+import { submissionRow } from '../harness/submissions.ts';
 
 const START = Date.UTC(2026, 0, 1);
 const FORM = { tenant: 'ten_1', form: 'example.com/contact' };
 
 function rowAt(minute: number, more: Partial<SubmissionRow> = {}): SubmissionRow {
-  const at = START + minute * 60_000;
-  return {
-    id: newId('sub', at),
-    ...FORM,
-    domain: 'example.com',
-    revision: 'rev_1',
-    fields: '[["name","Ana"]]',
-    control: '{}',
-    stored: null,
-    learned: null,
-    accepted_at: null,
-    unread: 1,
-    has_files: 0,
-    ip: '192.0.2.7',
-    user_agent: '',
-    referer: '',
-    status: 'accepted',
-    spam_score: 0,
-    spam_reasons: '[]',
-    environment: 'live',
-    created_at: at,
-    ...more,
-  };
+  return submissionRow(START + minute * 60_000, { fields: '[["name","Ana"]]', ...more });
 }
 
 test('lists hold what the filter says, newest first, and counts agree with them', async () => {

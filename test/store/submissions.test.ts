@@ -10,29 +10,9 @@ import {
 } from '../../src/store/submissions.ts';
 import { UnmetError } from '../../src/store/store.ts';
 import { openTestStore } from '../harness/store.ts';
+import { submissionRow } from '../harness/submissions.ts';
 
-const row = {
-  id: 'sub_1',
-  tenant: 'ten_1',
-  form: 'example.com/contact',
-  domain: 'example.com',
-  revision: 'rev_1',
-  fields: JSON.stringify([['name', 'A\0B \ud800 ☃']]),
-  control: '{}',
-  stored: null,
-  learned: null,
-  accepted_at: null,
-  unread: 1,
-  has_files: 0,
-  ip: '192.0.2.7',
-  user_agent: '',
-  referer: '',
-  status: 'accepted' as const,
-  spam_score: 0,
-  spam_reasons: '[]',
-  environment: 'live' as const,
-  created_at: 1,
-};
+const row = submissionRow(1, { id: 'sub_1', fields: JSON.stringify([['name', 'A\0B \ud800 ☃']]) });
 
 test('a submission is read back as it was written, whatever was typed', async () => {
   const store = await openTestStore();

@@ -8,6 +8,7 @@ import { SEARCHED } from '../../../src/store/submission-list.ts';
 import { insertSubmission, noteToIndex, submissionsOf } from '../../../src/store/submissions.ts';
 import type { SubmissionRow } from '../../../src/store/tables.ts';
 import { testClock, type TestClock } from '../../harness/clock.ts';
+import { submissionRow } from '../../harness/submissions.ts';
 import {
   startHttp,
   type TestAnswer,
@@ -76,29 +77,7 @@ async function mails({ store }: TestHttp, submission: string) {
 
 function row(world: { clock: TestClock }, more: Partial<SubmissionRow> = {}): SubmissionRow {
   const now = more.created_at ?? world.clock.now();
-  return {
-    id: newId('sub', now),
-    tenant: OPERATOR,
-    form: 'example.com/contact',
-    domain: 'example.com',
-    revision: '',
-    stored: null,
-    learned: null,
-    accepted_at: null,
-    unread: 1,
-    has_files: 0,
-    fields: '[["name","Ana"]]',
-    control: '{}',
-    ip: '192.0.2.7',
-    user_agent: '',
-    referer: '',
-    status: 'accepted',
-    spam_score: 0,
-    spam_reasons: '[]',
-    environment: 'live',
-    created_at: now,
-    ...more,
-  };
+  return submissionRow(now, { tenant: OPERATOR, revision: '', fields: '[["name","Ana"]]', ...more });
 }
 
 describe('GET /submissions/{id}', () => {
