@@ -31,6 +31,9 @@ export function predictions(costs: Costs): Prediction[] {
   });
 }
 
+/** Beyond it, queueing theory says nothing of so few clients. */
+const MAX_UTILIZATION = 0.95;
+
 function predict(
   { clients, fsync_ms, stretch, database_stretch }: Load,
   { loads, transaction: perTransaction }: Costs,
@@ -59,8 +62,10 @@ function predict(
     const least = (clients * 1000) / (alone + (clients - 1) * busiest);
     const most = Math.min(1000 / busiest, (clients * 1000) / alone);
     perSecond = Math.sqrt(least * most);
-    // While some are in a transaction, the others wait for the next.
-    const arrive = (perSecond * ms) / 1000;
+    // Its two replies wait behind the posts that the main thread has before them (M/M/1); meanwhile the others wait for the next.
+    const utilization = Math.min(MAX_UTILIZATION, (perSecond * main) / 1000);
+    const replies = (2 * main * utilization) / (1 - utilization);
+    const arrive = (perSecond * (ms + replies)) / 1000;
     each = (each + Math.min(Math.max(1, clients / 2), MAX_UNITS, arrive + Math.exp(-arrive))) / 2;
   }
   const syncs = shared(perSecond / each, { fixedMs: fsync_ms, eachMs: 0 });

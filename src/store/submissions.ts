@@ -6,6 +6,7 @@
  * that removes it, so that a mail which is asked for meanwhile keeps what it is made of.
  */
 import { sql } from 'kysely';
+import { lastId } from '../lib/ids.ts';
 import { countedOf } from './forms.ts';
 import {
   deleteFrom,
@@ -170,7 +171,7 @@ const hasArrived = sql`exists (
 
 /** Of the id: when the submission came. On PostgreSQL the days of events that cannot have what is asked for are not looked at. */
 const timePart = sql`substr(submissions.id, 5, 10)`;
-const afterItsEvent = sql`case when submissions.accepted_at is null then 'evt_' || ${timePart} || 'zzzzzzzzzzzzzzzzz' else 'evt_zzzzzzzzzzz' end`;
+const afterItsEvent = sql`case when submissions.accepted_at is null then 'evt_' || ${timePart} || 'zzzzzzzzzzzzzzzzz' else ${sql.lit(lastId('evt'))} end`;
 
 /** Events are found a while after they were recorded (events/webhooks), and posted a while after that. */
 const isTold = sql`not exists (
