@@ -6,12 +6,12 @@ import { normalize } from 'node:path/posix';
 import { z } from 'zod';
 import { fanOutErrors } from '../config/checks.ts';
 import { PUSHED_FILE, type Bundle, type BundleReader, type DomainEdit } from '../config/bundle.ts';
-import { namedRecipientsOf, type NamedRecipient, claimKey, type Snapshot } from '../config/snapshot.ts';
+import { namedRecipientsOf, type NamedRecipient, type Snapshot } from '../config/snapshot.ts';
 import { diffConfig, writtenProject, type Change } from '../config/diff.ts';
 import type { Finding, Problem } from '../config/problem.ts';
 import type { ProjectConfig } from '../config/schema.ts';
 import type { Clock } from '../lib/clock.ts';
-import { newId } from '../lib/ids.ts';
+import { newId, claimId } from '../lib/ids.ts';
 import { askNames, type NameParts, type Names } from './collection-names.ts';
 import { objectsIn, type ObjectLimits, type OverLimit } from './object-limits.ts';
 import { releaseDomain } from '../store/domains.ts';
@@ -273,7 +273,7 @@ async function unconfirmed(
 /** Domains that another project of the tenant has. Of several tenants' claims the first that verifies owns the domain. */
 function domainErrors({ tenant, slug }: Push, next: ProjectConfig, { claims, server }: Snapshot): Finding[] {
   return Object.keys(next.domains).flatMap((name) => {
-    const other = claims.get(claimKey(tenant, name))?.project.slug;
+    const other = claims.get(claimId(tenant, name))?.project.slug;
     const isOthers = other !== undefined && other !== slug;
     if (!isOthers && (name !== server.server.hostname || tenant === OPERATOR)) return [];
     const message = isOthers ? `the domain belongs to the project ${other}` : 'this is the name of the server itself';

@@ -2,7 +2,7 @@
  * What the whole configuration says at one moment: frozen, plain data, swapped as a whole on reload, so that nobody ever
  * sees half of an edit. A request keeps the snapshot that it began with.
  */
-import { environmentOf } from '../lib/ids.ts';
+import { claimId, environmentOf } from '../lib/ids.ts';
 import type { DomainConfig, ServerConfig, CollectionConfig, FormConfig, ProjectConfig } from './schema.ts';
 import { parseAddress, parseDomain } from '../lib/addresses.ts';
 import { followForwarding, routeOf } from './forwarding.ts';
@@ -14,7 +14,7 @@ export interface Snapshot {
   readonly projects: readonly Project[];
   /** By domain name (lower case, A-labels); none that only a test key's project claims. */
   readonly domains: ReadonlyMap<string, Domain>;
-  /** Every claim to a domain by `claimKey`, also those of tenants that do not own it. */
+  /** Every claim to a domain by `claimId`, also those of tenants that do not own it. */
   readonly claims: ReadonlyMap<string, Domain>;
   /** Those of the configuration, by name. */
   readonly collections: ReadonlyMap<string, Collection>;
@@ -36,6 +36,8 @@ export interface Domain {
   readonly project: Project;
   readonly config: DomainConfig;
   readonly forms: ReadonlyMap<string, Form>;
+  /** Whether mail for it is meant to come here. */
+  readonly takesMail: boolean;
 }
 
 export interface SnapshotParts extends Partial<Pick<Snapshot, 'problems' | 'unavailable' | 'unread' | 'waiting'>> {
@@ -56,10 +58,10 @@ export function buildSnapshot(parts: SnapshotParts): Snapshot {
   for (const project of projects) {
     const { tenant, config } = project;
     for (const [name, domain] of Object.entries(config.domains)) {
-      const claim = claimKey(tenant, name);
+      const claim = claimId(tenant, name);
       if (claims.has(claim)) continue;
       const forms = formsOfDomain({ name, config: domain, project, server });
-      const claimed = Object.freeze({ name, project, config: domain, forms });
+      const claimed = Object.freeze({ name, project, config: domain, forms, takesMail: takesMail(domain) });
       claims.set(claim, claimed);
       if (environmentOf(tenant) === 'test') continue;
       if (owners.get(name) === tenant || (!owners.has(name) && !domains.has(name))) domains.set(name, claimed);
@@ -82,13 +84,7 @@ export function buildSnapshot(parts: SnapshotParts): Snapshot {
   });
 }
 
-/** Names the claim of a tenant to a domain. */
-export function claimKey(tenant: string, name: string): string {
-  return `${tenant} ${name}`;
-}
-
-/** Whether mail for the domain is meant to come here. */
-export function takesMail({ forwarding, forms }: DomainConfig): boolean {
+function takesMail({ forwarding, forms }: DomainConfig): boolean {
   return Object.keys(forwarding).length > 0 || Object.values(forms).some((form) => form.reply_relay === true);
 }
 

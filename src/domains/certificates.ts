@@ -9,7 +9,7 @@ import { generateKeyPairSync, X509Certificate } from 'node:crypto';
 import { createSecureContext, type SecureContext } from 'node:tls';
 import type { ServerConfig } from '../config/schema.ts';
 import { httpPlaces } from '../config/schema-server.ts';
-import { type Snapshot, takesMail } from '../config/snapshot.ts';
+import type { Snapshot } from '../config/snapshot.ts';
 import { createHttpClient } from '../dns/guarded-fetch.ts';
 import { checkPolicyHost } from '../dns/mta-sts.ts';
 import { ownAddresses } from '../dns/networks.ts';
@@ -105,7 +105,7 @@ export async function keepAcmeCertificates(parts: AcmeCertificateParts): Promise
     const policies = [...snapshot().domains].flatMap(([name, domain]) => {
       const status = domains.status(name);
       const isOurs = status === 'verified' || status === 'degraded';
-      return isOurs && takesMail(domain.config) ? [`${POLICY_HOST}${name}`] : [];
+      return isOurs && domain.takesMail ? [`${POLICY_HOST}${name}`] : [];
     });
     return [...new Set([server.hostname, ...tls.acme.names, ...policies])];
   }

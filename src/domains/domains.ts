@@ -6,7 +6,7 @@
  * notices, however many daemons check.
  */
 import { randomBytes } from 'node:crypto';
-import { type Snapshot, claimKey, type Domain, type Project, takesMail } from '../config/snapshot.ts';
+import type { Snapshot, Domain, Project } from '../config/snapshot.ts';
 import { type CheckedRecord, checkDomain, type CheckWorld } from '../dns/check.ts';
 import { parseAddress } from '../lib/addresses.ts';
 import { OPERATOR, findTenant } from '../store/tenants.ts';
@@ -17,7 +17,7 @@ import { domainRecords, type DomainRecord } from '../dns/records.ts';
 import type { Resolver } from '../dns/resolver.ts';
 import { Turns } from '../lib/batch.ts';
 import type { Clock } from '../lib/clock.ts';
-import { environmentOf } from '../lib/ids.ts';
+import { environmentOf, claimId } from '../lib/ids.ts';
 import { errorFields } from '../lib/errors.ts';
 import type { Log } from '../lib/log.ts';
 import {
@@ -139,7 +139,7 @@ export function createDomains(options: DomainsOptions): Domains {
   const adoptions = new Turns();
 
   async function adopt(): Promise<void> {
-    const read = (await allDomains(store)).map((row) => [claimKey(row.tenant, row.name), row] as const);
+    const read = (await allDomains(store)).map((row) => [claimId(row.tenant, row.name), row] as const);
     // What was committed here while it was read is newer.
     const known = rows;
     rows = new Map(read.map(([claim, row]) => [claim, newerOf(row, known.get(claim))]));
@@ -160,7 +160,7 @@ export function createDomains(options: DomainsOptions): Domains {
   /** Whether its project claims the domain no more. Of another revision than the active one the snapshot says nothing. */
   async function isAbandoned({ tenant, name, project: slug }: Claimed): Promise<boolean> {
     const { claims, unavailable, projects } = snapshot();
-    if (slug === '' || claims.has(claimKey(tenant, name)) || unavailable.has(name)) return false;
+    if (slug === '' || claims.has(claimId(tenant, name)) || unavailable.has(name)) return false;
     const project = await findProject(store, tenant, slug);
     return (
       project === undefined ||
@@ -193,7 +193,7 @@ export function createDomains(options: DomainsOptions): Domains {
 
   function domainOf(name: string, tenant: string | undefined): Domain | undefined {
     const { domains, claims } = snapshot();
-    return tenant === undefined ? domains.get(name) : claims.get(claimKey(tenant, name));
+    return tenant === undefined ? domains.get(name) : claims.get(claimId(tenant, name));
   }
 
   async function claimOf(name: string, tenant: string | undefined): Promise<Claim | undefined> {
@@ -210,7 +210,7 @@ export function createDomains(options: DomainsOptions): Domains {
       token: row.token,
       hostname: server.hostname,
       dkim: publishedKeys(keys),
-      inbound: takesMail(domain.config) ? (tlsModeOf({ server, tls }) === 'off' ? 'clear' : 'encrypted') : undefined,
+      inbound: domain.takesMail ? (tlsModeOf({ server, tls }) === 'off' ? 'clear' : 'encrypted') : undefined,
     });
   }
 
@@ -300,7 +300,7 @@ export function createDomains(options: DomainsOptions): Domains {
       }
     } else if ((await writeIfMet(store, [update, ...notices])) === undefined) return readAgain(row);
     const next = { ...row, ...checked, next_check_at };
-    rows.set(claimKey(tenant, name), next);
+    rows.set(claimId(tenant, name), next);
     if (changed === undefined) {
       log.debug('domain.checked', { domain: name, status: state.status, verdict });
       return next;
@@ -312,7 +312,7 @@ export function createDomains(options: DomainsOptions): Domains {
 
   async function readAgain({ tenant, name }: Omit<Claimed, 'project'>): Promise<DomainRow | undefined> {
     const row = await findDomain(store, tenant, name);
-    if (row !== undefined) rows.set(claimKey(tenant, name), row);
+    if (row !== undefined) rows.set(claimId(tenant, name), row);
     return row;
   }
 
@@ -423,5 +423,5 @@ function newerOf(read: DomainRow, known: DomainRow = read): DomainRow {
 }
 
 function keyOf({ name, project }: Domain): string {
-  return claimKey(project.tenant, name);
+  return claimId(project.tenant, name);
 }

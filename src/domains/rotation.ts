@@ -34,7 +34,8 @@ import {
   hostOwner,
   publishedKeys,
 } from './dkim-keys.ts';
-import { claimKey, type Snapshot } from '../config/snapshot.ts';
+import type { Snapshot } from '../config/snapshot.ts';
+import { claimId } from '../lib/ids.ts';
 import { whenPublished } from './states.ts';
 
 export interface RotationParts {
@@ -223,7 +224,7 @@ export function createHostKeys(
   function owner() {
     const { claims, server } = snapshot();
     const { hostname } = server.server;
-    return claims.has(claimKey(OPERATOR, hostname)) ? undefined : hostOwner(hostname);
+    return claims.has(claimId(OPERATOR, hostname)) ? undefined : hostOwner(hostname);
   }
 
   async function check(): Promise<void> {

@@ -1,17 +1,9 @@
 /** Which form an address names: those of the configuration are known at once, those that the API made are in the database. */
-import {
-  collectionOf,
-  ownForm,
-  type Collection,
-  type Form,
-  claimKey,
-  type Domain,
-  type Snapshot,
-} from '../config/snapshot.ts';
+import { collectionOf, ownForm, type Collection, type Form, type Domain, type Snapshot } from '../config/snapshot.ts';
 import { collectionSchema, formSchema, type ServerConfig } from '../config/schema.ts';
 import { parseDomain } from '../lib/addresses.ts';
 import { findCollectionRow, findForm, noteForms } from '../store/forms.ts';
-import { accountOf, counterOf } from '../lib/ids.ts';
+import { accountOf, counterOf, claimId } from '../lib/ids.ts';
 import type { Store } from '../store/store.ts';
 import type { CollectionRow, FormRow } from '../store/tables.ts';
 import type { Clock } from '../lib/clock.ts';
@@ -70,7 +62,7 @@ export async function findFormOf(
   const [first = '', second, third] = id.split('/');
   const account = accountOf(tenant);
   if (second !== undefined && third === undefined) {
-    const claim = snapshot.claims.get(claimKey(tenant, first)) ?? snapshot.claims.get(claimKey(account, first));
+    const claim = snapshot.claims.get(claimId(tenant, first)) ?? snapshot.claims.get(claimId(account, first));
     const form = claim?.forms.get(second);
     return form && withTenant(form, tenant);
   }

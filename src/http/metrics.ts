@@ -12,7 +12,7 @@ import type { Log } from '../lib/log.ts';
 import { listenOn, parseListenAddress, type ListenAddress } from '../lib/sockets.ts';
 import type { Counted } from '../queue/results.ts';
 import { readFigures } from '../store/figures.ts';
-import { observeStore, type Store } from '../store/store.ts';
+import { UnmetError, type Store } from '../store/store.ts';
 import type { Answer } from './answer.ts';
 
 /** All metrics of a registry, as plain data that another thread can send. */
@@ -260,12 +260,32 @@ export function createDatabaseMetrics(opened: Store, clock: Clock): DatabaseMetr
     });
   }
   return {
-    store: observeStore(opened, clock, {
-      failed: () => errors.inc(),
-      done: (operation, ms) => durations.observe({ operation }, ms / 1000),
-    }),
+    store: {
+      ...opened,
+      write(unit) {
+        const written = opened.write(unit);
+        void observe('write', written);
+        return written;
+      },
+      select(statement) {
+        const read = opened.select(statement);
+        void observe('read', read);
+        return read;
+      },
+    },
     read: () => registry.getMetricsAsJSON(),
   };
+
+  async function observe(operation: 'read' | 'write', work: Promise<unknown>): Promise<void> {
+    const began = clock.monotonic();
+    try {
+      await work;
+      durations.observe({ operation }, (clock.monotonic() - began) / 1000);
+    } catch (error) {
+      // A condition that did not hold is an answer.
+      if (!(error instanceof UnmetError)) errors.inc();
+    }
+  }
 }
 
 // What delivery counts for Prometheus, in its own thread; `GET /metrics` adds it to the figures of the main thread.

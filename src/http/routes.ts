@@ -4,7 +4,7 @@
  */
 import { Router, type RouterContext, type RouterMiddleware } from '@koa/router';
 import type Koa from 'koa';
-import { type Snapshot, takesMail } from '../config/snapshot.ts';
+import type { Snapshot } from '../config/snapshot.ts';
 import { tlsModeOf } from '../config/schema-server.ts';
 import { policyText } from '../dns/mta-sts.ts';
 import type { CertificateKeeper, CertificateState } from '../lib/certificate.ts';
@@ -339,7 +339,7 @@ function mtaSts({ request, snapshot, id }: RequestContext): Answer {
   const [, name = ''] = HOST.exec((request.headers.host ?? '').toLowerCase()) ?? [];
   const domain = snapshot.domains.get(name);
   const { server, tls } = snapshot.server;
-  if (domain === undefined || tlsModeOf({ server, tls }) === 'off' || !takesMail(domain.config)) {
+  if (domain === undefined || tlsModeOf({ server, tls }) === 'off' || !domain.takesMail) {
     return refusedA(refuse('NOT_FOUND', { message: 'There is no MTA-STS policy for this host.' }), id);
   }
   return { status: 200, type: 'text/plain; charset=utf-8', body: policyText(server.hostname) };

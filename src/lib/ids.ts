@@ -95,6 +95,11 @@ export function environmentOf(tenant: string): Environment {
   return tenant.endsWith(TEST) ? 'test' : 'live';
 }
 
+/** Names the claim of a tenant to a domain. */
+export function claimId(tenant: string, domain: string): string {
+  return `${tenant} ${domain}`;
+}
+
 /** What a form is counted under: submissions of test keys, to whatever form, are counted apart. */
 export function counterOf({ tenant, id }: { readonly tenant: string; readonly id: string }): string {
   return environmentOf(tenant) === 'test' ? testPartitionOf(id) : id;

@@ -4,7 +4,6 @@
  */
 import type { MessagePort } from 'node:worker_threads';
 import type { Kysely } from 'kysely';
-import type { Clock } from '../lib/clock.ts';
 import { errorFields } from '../lib/errors.ts';
 import type { LogEvent } from '../lib/log-events.ts';
 import type { Log } from '../lib/log.ts';
@@ -136,40 +135,6 @@ export async function writeBehind<Row>(
     });
   }
   return left;
-}
-
-export interface StoreObserver {
-  /** A read or a write has failed, other than by `expect`. */
-  failed(): void;
-  /** A write was committed, or a read answered, after so many ms. */
-  done(operation: 'read' | 'write', ms: number): void;
-}
-
-/** The same store, which tells how each read and write ends. */
-export function observeStore(store: Store, clock: Pick<Clock, 'monotonic'>, { failed, done }: StoreObserver): Store {
-  async function observe(operation: 'read' | 'write', work: Promise<unknown>): Promise<void> {
-    const began = clock.monotonic();
-    try {
-      await work;
-      done(operation, clock.monotonic() - began);
-    } catch (error) {
-      if (!(error instanceof UnmetError)) failed();
-    }
-  }
-
-  return {
-    ...store,
-    write(unit) {
-      const written = store.write(unit);
-      void observe('write', written);
-      return written;
-    },
-    select(statement) {
-      const read = store.select(statement);
-      void observe('read', read);
-      return read;
-    },
-  };
 }
 
 /** The database could not commit; `code` is SQLite's, PostgreSQL's or Node's. */

@@ -60,7 +60,7 @@ describe('the logo of a theme', () => {
     ['color: red', 'expected a color such as "#0a7d5a"'],
     ['color: "#12345;}body{display:none"', 'expected a color such as "#0a7d5a"'],
     ['language: xx', 'language'],
-  ])('or theme %j is refused', (theme, message) => {
+  ])('or theme %.60s is refused', (theme, message) => {
     expect(errorsOf(theme)).toContain(message);
   });
 

@@ -1,14 +1,14 @@
 /** Domains of a tenant: what each has to publish, and what DNS says of it; and the DKIM keys of the server's own name. */
 import { accountIdOf, mayTouch, type Principal, readableTenants } from '../../accounts/principal.ts';
 import { authorFor, editDomains, type PushOutcome } from '../../accounts/projects.ts';
-import { claimKey, type Domain } from '../../config/snapshot.ts';
+import type { Domain } from '../../config/snapshot.ts';
 import * as contract from '../../contract/domains.ts';
 import { dkimRecord } from '../../dns/records.ts';
 import { adviceOn, hostOwner, keysOfOwner } from '../../domains/dkim-keys.ts';
 import type { DomainReport } from '../../domains/domains.ts';
 import { parseAddress, parseDomain } from '../../lib/addresses.ts';
 import { errorFields } from '../../lib/errors.ts';
-import { environmentOf } from '../../lib/ids.ts';
+import { environmentOf, claimId } from '../../lib/ids.ts';
 import { zoneText } from '../../lib/zone-file.ts';
 import { countClaims, listClaims } from '../../store/domains.ts';
 import { findProject } from '../../store/projects.ts';
@@ -43,7 +43,7 @@ export function domainsRoutes(services: Services): Route[] {
   /** The tenant's claim to a name as somebody wrote it, or why the principal cannot have it. */
   function find(principal: Principal, text: string): Domain | Refusal {
     const name = parseDomain(text);
-    const claim = name === undefined ? undefined : snapshot().claims.get(claimKey(principal.tenant.id, name));
+    const claim = name === undefined ? undefined : snapshot().claims.get(claimId(principal.tenant.id, name));
     if (name !== undefined && !mayTouch(principal, name)) return refuse('AUTH_DOMAIN_NOT_ALLOWED');
     return (
       claim ?? refuse('DOMAIN_NOT_FOUND', { message: `There is no domain ${text.slice(0, 253)} in this account.` })
@@ -132,7 +132,7 @@ export function domainsRoutes(services: Services): Route[] {
       const tenant = principal.tenant.id;
       if (name === undefined) return invalidAt('domain', 'must be a domain name such as example.com');
       if (!mayTouch(principal, name)) return refuse('AUTH_DOMAIN_NOT_ALLOWED');
-      if (snapshot().claims.get(claimKey(tenant, name))?.project.slug !== slug) {
+      if (snapshot().claims.get(claimId(tenant, name))?.project.slug !== slug) {
         const outcome = await editDomains(
           { tenant, slug, author: authorFor(principal) },
           { op: 'add', domain: name },

@@ -1,5 +1,5 @@
 /** What helps to build a form: code for its page, previews of its mail and pages, and a test post. */
-import { claimKey, buildSnapshot, type Form } from '../../config/snapshot.ts';
+import { buildSnapshot, type Form } from '../../config/snapshot.ts';
 import { PUSHED_FILE, type Bundle } from '../../config/bundle.ts';
 import type { Problem } from '../../config/problem.ts';
 import * as contract from '../../contract/forms.ts';
@@ -15,7 +15,7 @@ import { parseFormId, type FormId } from '../../forms/find.ts';
 import { previewMail, sampleOfForm } from '../../forms/preview.ts';
 import { snippetForm, snippetOf } from '../../forms/snippet.ts';
 import { formatMailbox } from '../../lib/addresses.ts';
-import { environmentOf, newId } from '../../lib/ids.ts';
+import { environmentOf, newId, claimId } from '../../lib/ids.ts';
 import { localized, translationOf, type Translation } from '../../languages/languages.ts';
 import { findDomain } from '../../store/domains.ts';
 import { filesOf, findSubmission } from '../../store/submissions.ts';
@@ -75,7 +75,7 @@ export function formToolsRoutes(services: Services): Route[] {
     const { claims, collections } = buildSnapshot({ server: context.snapshot.server, projects: [project] });
     switch (id.kind) {
       case 'domain':
-        return found(claims.get(claimKey(tenant, id.domain))?.forms.get(id.key));
+        return found(claims.get(claimId(tenant, id.domain))?.forms.get(id.key));
       case 'collection':
         return found(collections.get(id.collection)?.forms.get(id.key));
       case 'own':

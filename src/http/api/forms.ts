@@ -3,12 +3,12 @@ import { z } from 'zod';
 import { mayTouch, type Principal, readableTenants } from '../../accounts/principal.ts';
 import type { BundleReader } from '../../config/bundle.ts';
 import type { FormPlace } from '../../config/checks.ts';
-import { type Collection, type Form, claimKey, type Snapshot } from '../../config/snapshot.ts';
+import type { Collection, Form, Snapshot } from '../../config/snapshot.ts';
 import * as is from '../../config/scalars.ts';
 import { type FormConfig, formSchema } from '../../config/schema.ts';
 import * as contract from '../../contract/forms.ts';
 import { collectionOfRow, findFormById, formOfRow, parseFormId } from '../../forms/find.ts';
-import { environmentOf, newId, counterOf } from '../../lib/ids.ts';
+import { environmentOf, newId, counterOf, claimId } from '../../lib/ids.ts';
 import {
   collectionsOfTenant,
   forgetForms,
@@ -334,7 +334,7 @@ export async function refuseForms(
 /** Why a form may not be put there: on a domain that is another's, or that the key is not for. */
 function refusePlace(principal: Principal, { claims }: Snapshot, domain: string | null): Refusal | undefined {
   if (!mayTouch(principal, domain ?? undefined)) return refuse('AUTH_DOMAIN_NOT_ALLOWED');
-  if (domain === null || readableTenants(principal).some((tenant) => claims.has(claimKey(tenant, domain)))) {
+  if (domain === null || readableTenants(principal).some((tenant) => claims.has(claimId(tenant, domain)))) {
     return undefined;
   }
   const message = `There is no domain ${domain} in this account. Add it with POST /domains, or push a project that has it.`;
@@ -377,7 +377,7 @@ export async function knownForm(
   const { id: tenant } = principal.tenant;
   const inTest = id?.kind === 'domain' && environmentOf(tenant) === 'test';
   const form = inTest
-    ? snapshot.claims.get(claimKey(tenant, id.domain))?.forms.get(id.key)
+    ? snapshot.claims.get(claimId(tenant, id.domain))?.forms.get(id.key)
     : id && (await findFormById(id, snapshot, store));
   // A form that belongs to no domain is none of a key's business that is restricted to some.
   const isKnown = form?.tenant === principal.tenant.id && mayTouch(principal, form.audience.domain);

@@ -5,10 +5,10 @@
  * collide with other routes.
  */
 import type { IncomingHttpHeaders } from 'node:http';
-import { type Audience, type Form, claimKey, type Domain, domainOfHost, findDomain } from '../../config/snapshot.ts';
+import { type Audience, type Form, type Domain, domainOfHost, findDomain } from '../../config/snapshot.ts';
 import { findCollection, findNamedForm, findOwnForm, parseFormId } from '../../forms/find.ts';
 import { parseDomain } from '../../lib/addresses.ts';
-import { accountOf, environmentOf } from '../../lib/ids.ts';
+import { accountOf, environmentOf, claimId } from '../../lib/ids.ts';
 import type { Log } from '../../lib/log.ts';
 import type { Store } from '../../store/store.ts';
 import { refuse, unavailable, wantsPage, type Refusal } from '../answer.ts';
@@ -117,7 +117,7 @@ function placed(form: Form, formRequest: FormRequest): FormRequest {
   const { domain: name } = form.audience;
   if (form.kind !== 'api' || name === undefined) return { ...formRequest, form };
   const { claims, domains } = formRequest.context.snapshot;
-  const test = environmentOf(form.tenant) === 'test' ? claims.get(claimKey(form.tenant, name)) : undefined;
+  const test = environmentOf(form.tenant) === 'test' ? claims.get(claimId(form.tenant, name)) : undefined;
   const live = domains.get(name);
   const domain = test ?? (live?.project.tenant === accountOf(form.tenant) ? live : undefined);
   return domain === undefined ? formRequest : { ...formRequest, domain, form };

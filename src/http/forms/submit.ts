@@ -6,7 +6,7 @@
 import { isIP } from 'node:net';
 import { decide, accountIdOf, type Principal } from '../../accounts/principal.ts';
 import type { Limits } from '../../accounts/rate-limits.ts';
-import { type Form, claimKey, type Domain } from '../../config/snapshot.ts';
+import type { Form, Domain } from '../../config/snapshot.ts';
 import {
   checkSubmission,
   createMatching,
@@ -57,7 +57,7 @@ import type { SpamFilter } from '../../forms/spam/filter.ts';
 import type { Visit } from '../../forms/spam/text.ts';
 import { parseDomain } from '../../lib/addresses.ts';
 import { errorFields } from '../../lib/errors.ts';
-import { accountOf, environmentOf, counterOf } from '../../lib/ids.ts';
+import { accountOf, environmentOf, counterOf, claimId } from '../../lib/ids.ts';
 import type { Statement } from '../../store/statement.ts';
 import { UnknownOutcomeError, UnmetError } from '../../store/store.ts';
 import type { FreeSpace } from '../../store/sqlite.ts';
@@ -377,7 +377,7 @@ function inPartition(formRequest: FormRequest, principal: Principal | Refusal | 
   if (principal === undefined || 'kind' in principal || principal.environment !== 'test') return formRequest;
   if (path.kind !== 'domain') return formRequest;
   const name = parseDomain(path.domain) ?? '';
-  const domain = context.snapshot.claims.get(claimKey(principal.tenant.id, name));
+  const domain = context.snapshot.claims.get(claimId(principal.tenant.id, name));
   if (domain === undefined) return formRequest;
   return { context, path, domain, form: path.key === undefined ? undefined : domain.forms.get(path.key) };
 }
