@@ -379,7 +379,7 @@ function locate({ line, column, message }: TemplateProblem, yaml: YamlFile, path
   const style = place?.scalar?.type;
   if (!whole || place === undefined || style === 'BLOCK_FOLDED') return located;
   if (style === 'BLOCK_LITERAL') {
-    const indent = /\n+( +)/.exec(yaml.text.slice(place.start))?.[1]?.length ?? 0;
+    const indent = /(?<!\n)\n+( +)/.exec(yaml.text.slice(place.start))?.[1]?.length ?? 0;
     return { ...located, line: located.line + line, column: indent + column };
   }
   return line > 1 ? located : { ...located, column: located.column + column - (style === 'PLAIN' ? 1 : 0) };

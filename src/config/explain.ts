@@ -391,8 +391,8 @@ function rewritings(written: unknown): readonly unknown[] {
   const whole = MAIN_KEYS.map((key) => ({ [key]: written }));
   if (typeof written === 'number') return [`${written / MIB}MiB`, `${written / 1024}KiB`, ...whole];
   if (typeof written !== 'string') return whole;
-  const text = written.trim().replaceAll(/^[“”„‘’"']+|[“”„‘’"']+$/g, '');
-  const bare = text.replace(/^[a-z][a-z0-9+.-]*:\/\/([^/?#]*).*$/i, '$1').replace(/\/$/, '');
+  const text = written.trim().replaceAll(/^[“”„‘’"']+|(?<![“”„‘’"'])[“”„‘’"']+$/g, '');
+  const bare = text.replace(/^[a-z][a-z0-9+.-]*:\/\/([^/?#]*).*$/is, '$1').replace(/\/$/, '');
   const place = bare.slice(bare.lastIndexOf('@') + 1);
   const [, host = '', port = ''] = /^(.*):(\d+)$/.exec(place) ?? [];
   const name = (host === '' ? place : host).replaceAll(/^\[|\]$/g, '');
@@ -414,7 +414,7 @@ function rewritings(written: unknown): readonly unknown[] {
 
 /** Whether it may be the name of another machine, which a place to listen on is not. */
 function isRemote(name: string): boolean {
-  return /[a-z].*\.[a-z]/i.test(name);
+  return /^[^a-z]*[a-z].*\.[a-z]/is.test(name);
 }
 
 function sizes(text: string): string[] {

@@ -158,7 +158,7 @@ function explainSyntax(error: YAMLParseError | YAMLWarning, text: string): { off
   const line = /^[^\n]*/.exec(text.slice(start))?.[0] ?? '';
   const next = continued(error, text);
   if (next !== undefined) return { offset: next, message: 'the indentation makes this line a part of the value above' };
-  const starred = /^\s*\*\S*@\S+:/.exec(line);
+  const starred = /^\s*\*[^\s@]*@[^\s:]+:/.exec(line);
   if (starred !== null) {
     const key = starred[0].trim().slice(0, -1);
     return { offset: start + line.indexOf('*'), message: `a key that begins with * must be quoted: "${key}":` };
@@ -169,7 +169,7 @@ function explainSyntax(error: YAMLParseError | YAMLWarning, text: string): { off
   }
   if (/^\s*[\w-]+\s*=/.test(line)) return { offset, message: 'write "key: value", with a colon' };
   if (error.message.startsWith('Unexpected , in flow')) return { offset, message: 'there is a comma too many' };
-  if (/\[[0-9a-fA-F:.]*:[0-9a-fA-F:.]*\]:\d/.test(line)) {
+  if (/\[(?=[0-9a-f.]*:)[0-9a-f:.]*\]:\d/i.test(line)) {
     return { offset, message: 'an address that begins with [ must be quoted: "[::]:80"' };
   }
   if (error.code === 'BAD_SCALAR_START') {

@@ -294,10 +294,17 @@ function policiesIn(texts: readonly string[]): string[] {
 }
 
 const POLICY = /^(none|quarantine|reject)$/i;
-const REPORTS = /^\s*([a-z][a-z\d+.-]*:[^\s,]+\s*,\s*)*mailto:[^\s,]+@[^\s,]+(\s*,\s*[a-z][a-z\d+.-]*:[^\s,]+)*\s*$/i;
+/** URIs, of which receivers send mail to one at least. */
+const REPORTS = {
+  test(list: string): boolean {
+    const uris = list.split(',').map((uri) => uri.trim());
+    return uris.every((uri) => URI.test(uri)) && uris.some((uri) => /^mailto:[^@]+@./i.test(uri));
+  },
+};
+const URI = /^[a-z][a-z\d+.-]*:\S+$/i;
 
 /** What may be in the tags whose values receivers must understand. */
-const VALUES: Readonly<Record<string, RegExp>> = {
+const VALUES: Readonly<Record<string, { test(value: string): boolean }>> = {
   p: POLICY,
   sp: POLICY,
   np: POLICY,
@@ -358,10 +365,11 @@ function isUnderstood(name: string, value: string): boolean {
 function roughTags(text: string): { readonly name: string; readonly value: string }[] {
   return text
     .replaceAll(/["“”]/g, '')
-    .split(/;|\s+(?=[a-z]+\s*=)/i)
+    .replaceAll(/\s+/g, ' ')
+    .split(/;| (?=[a-z]+ ?=)/i)
     .flatMap((part) => {
-      const [, name, value = ''] = /^\s*([a-z]\w*)\s*=\s*(.*?)[\s,]*$/i.exec(part) ?? [];
-      return name === undefined ? [] : [{ name: name.toLowerCase(), value }];
+      const [, name, value = ''] = /^ ?([a-z]\w*) ?= ?(.*)$/i.exec(part) ?? [];
+      return name === undefined ? [] : [{ name: name.toLowerCase(), value: value.replace(/(?<![ ,])[ ,]+$/, '') }];
     });
 }
 
@@ -371,7 +379,7 @@ function targets(list: string): string {
     .split(',')
     .map((target) => target.trim())
     .flatMap((target) => (/^[^\s@:]+@[^\s@:]+$/.test(target) ? [`mailto:${target}`] : [target]))
-    .filter((target) => /^[a-z][a-z\d+.-]*:[^\s,]+$/i.test(target) && !/^mailto:[^@]*$/i.test(target))
+    .filter((target) => URI.test(target) && !/^mailto:[^@]*$/i.test(target))
     .join(',');
 }
 

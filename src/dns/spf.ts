@@ -144,7 +144,7 @@ async function missing(texts: readonly string[], ours: readonly string[], place:
 
 /** The terms of a record as they count: a dash is the hyphen that was meant, and a redirect beside `all` nothing (§6.1). */
 function meantTerms(record: string): string[] {
-  const terms = termsOf(record).map((term) => term.replace(/^(-|\p{Pd}|[\u2212\ufffd])+all$/iu, '-all'));
+  const terms = termsOf(record).map((term) => term.replace(/^[\p{Pd}\u2212\ufffd]+all$/iu, '-all'));
   return terms.some(isAll) ? terms.filter((term) => !isRedirect(term)) : terms;
 }
 

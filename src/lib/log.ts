@@ -160,7 +160,7 @@ function withoutSecrets(text: string): string {
 }
 
 function maskAddresses(text: string): string {
-  return text.replaceAll(/([^\s<>"@,;:])[^\s<>"@,;:]*@/g, '$1***@');
+  return text.replaceAll(/(?<![^\s<>"@,;:])([^\s<>"@,;:])[^\s<>"@,;:]*@/g, '$1***@');
 }
 
 function eachText(fields: Fields, change: (text: string) => string): Fields {

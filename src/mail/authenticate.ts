@@ -189,7 +189,7 @@ function signatureOf(
 /** Broken at blanks, never so that a line is blank. */
 function folded(text: string): string {
   let line = 0;
-  return text.replaceAll(/[ \t]*[^ \t]+/g, (word) => {
+  return text.replaceAll(/(?<![ \t])[ \t]*[^ \t]+/g, (word) => {
     const breaks = line > 0 && line + word.length > MAX_LINE_LENGTH && /^[ \t]/.test(word);
     line = (breaks ? 0 : line) + word.length;
     return breaks ? `\r\n${word}` : word;

@@ -23,7 +23,7 @@ const ONCE = ['from', 'sender', 'reply-to', 'to', 'cc', 'message-id', 'in-reply-
 /** Whom a blind copy goes to is nobody's business, and how it came to us neither. */
 const DROPPED = new Set(['bcc', 'resent-bcc', 'return-path']);
 const FIELD = /^[!-9;-~]+:/;
-const ADDRESS = /[^\s<>,;:"()[\]\\]+@[^\s<>,;:"()[\]\\]+/g;
+const ADDRESS = /(?<![^\s<>,;:"()[\]\\])[^\s<>,;:"()[\]\\]+@[^\s<>,;:"()[\]\\]+/g;
 const MAX_SUBJECT_LENGTH = 998;
 
 /** What the header says, or in words why nobody could rely on it. */

@@ -53,8 +53,8 @@ const ACTIVE = /<(\/?)(?:link|meta|base|iframe|frame|object|embed|portal)\b/gi;
 const SCRIPT = /<(\/?)script\b/gi;
 const TAG = /<[a-z][^<>]*>/gi;
 const HANDLER = /\b(on[a-z]+\s*=)/gi;
-const FETCHED = /\b(src|srcset|background|poster|data|action|ping)(\s*=\s*)(?!["']?\s*(?:data|cid):)/gi;
-const FETCHED_BY_STYLE = /\burl\(\s*(?!["']?\s*(?:data|cid):)/gi;
+const FETCHED = /\b(src|srcset|background|poster|data|action|ping)(\s*=)(?!\s*(?:["']\s*)?(?:data|cid):)/gi;
+const FETCHED_BY_STYLE = /\burl\((?!\s*(?:["']\s*)?(?:data|cid):)/gi;
 
 /**
  * HTML that somebody sent, for a frame that runs nothing and fetches nothing: what would try to is taken out, so that nothing is

@@ -50,17 +50,17 @@ describe('the logo of a theme', () => {
   });
 
   test.each([
-    ['logo: logo.png', 'domains.example.com.forms.contact.theme.logo: the file logo.png is missing'],
-    ['logo: logo.gif', 'expected the name of a PNG, JPEG, WebP or SVG file'],
-    ['logo: "https://example.com/logo.png"', 'the file https://example.com/logo.png is missing'],
-    [`logo: "${dataUrl('png', SVG)}"`, 'the image is not of the type image/png'],
-    [`logo: "${dataUrl('svg+xml', '<html><svg></svg>')}"`, 'the image is not of the type image/svg+xml'],
-    ['logo: "data:text/html;base64,PGI+"', 'expected data:image/png;base64,…'],
-    [`logo: "${dataUrl('png', Buffer.concat([PNG, Buffer.alloc(65_536)]))}"`, 'at most 65536 are allowed'],
-    ['color: red', 'expected a color such as "#0a7d5a"'],
-    ['color: "#12345;}body{display:none"', 'expected a color such as "#0a7d5a"'],
-    ['language: xx', 'language'],
-  ])('or theme %.60s is refused', (theme, message) => {
+    ['domains.example.com.forms.contact.theme.logo: the file logo.png is missing', 'logo: logo.png'],
+    ['expected the name of a PNG, JPEG, WebP or SVG file', 'logo: logo.gif'],
+    ['the file https://example.com/logo.png is missing', 'logo: "https://example.com/logo.png"'],
+    ['the image is not of the type image/png', `logo: "${dataUrl('png', SVG)}"`],
+    ['the image is not of the type image/svg+xml', `logo: "${dataUrl('svg+xml', '<html><svg></svg>')}"`],
+    ['expected data:image/png;base64,…', 'logo: "data:text/html;base64,PGI+"'],
+    ['at most 65536 are allowed', `logo: "${dataUrl('png', Buffer.concat([PNG, Buffer.alloc(65_536)]))}"`],
+    ['expected a color such as "#0a7d5a"', 'color: red'],
+    ['expected a color such as "#0a7d5a"', 'color: "#12345;}body{display:none"'],
+    ['language', 'language: xx'],
+  ])('or it is refused: %s', (message, theme) => {
     expect(errorsOf(theme)).toContain(message);
   });
 

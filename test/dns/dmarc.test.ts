@@ -3,6 +3,7 @@ import { checkDomain } from '../../src/dns/check.ts';
 import type { RecordStatus } from '../../src/dns/finding.ts';
 import { domainRecords } from '../../src/dns/records.ts';
 import { startTestDns } from '../harness/dns.ts';
+import { longestTurn } from '../harness/cpu.ts';
 import type { ZoneRecord } from '../../src/dev/dns-server.ts';
 
 function txt(name: string, value: string): ZoneRecord {
@@ -217,4 +218,13 @@ describe('DMARC of a subdomain', () => {
   ])('%s', async (_what, zone, expected) => {
     expect(await dmarc(zone, 'news.eu.example.test')).toMatchObject(expected);
   });
+});
+
+test.each([
+  ['blanks', `v=DMARC1; p=none${' '.repeat(60_000)}x`],
+  ['blanks in what is no policy', `p=none${' '.repeat(60_000)}x`],
+  ['commas', `v=DMARC1; p=x${','.repeat(60_000)}x`],
+  ['addresses', `v=DMARC1; p=none; rua=mailto:${'@'.repeat(60_000)} x`],
+])('a record of many %s is judged at once', async (_, text) => {
+  expect(await longestTurn(() => dmarc([txt('_dmarc.example.test', text)]))).toBeLessThan(500);
 });

@@ -3,6 +3,7 @@ import { describe, expect, test } from 'vitest';
 import { adviseSpf } from '../../src/dns/spf.ts';
 import type { RecordStatus } from '../../src/dns/finding.ts';
 import { startTestDns } from '../harness/dns.ts';
+import { longestTurn } from '../harness/cpu.ts';
 import type { ZoneRecord } from '../../src/dev/dns-server.ts';
 
 const OURS = '192.0.2.1';
@@ -304,4 +305,11 @@ test('whoever publishes the advice passes, whatever stood there before', async (
     }),
     { numRuns: 60 },
   );
+});
+
+test.each([
+  ['dashes', `v=spf1 ${'-'.repeat(30)}x`],
+  ['dashes of all kinds', `v=spf1 ${'-\u2013\u2212'.repeat(1000)}x -all`],
+])('a record of many %s is judged at once', async (_, text) => {
+  expect(await longestTurn(() => advise([text]))).toBeLessThan(500);
 });

@@ -219,3 +219,9 @@ test('256 KiB of anything take less than 100 ms of processor time', () => {
     { numRuns: 60 },
   );
 });
+
+test.each(['1 ', '1,', '\n', '\r\n', '\t1'])('a word and then nothing but %j take less than 50 ms', (piece) => {
+  const fields: Field[] = [['message', `x${piece.repeat(100_000)}`]];
+  const work = () => checkForSpam(named, { fields, control: { trapped: [] }, ip: IP });
+  expect(leastCpuSeconds(work, 0.05)).toBeLessThan(0.05);
+});

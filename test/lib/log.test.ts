@@ -9,6 +9,7 @@ import { LOG_EVENTS } from '../../src/lib/log-events.ts';
 import { createLog } from '../../src/lib/log.ts';
 import { ROOT } from '../docs/markdown.ts';
 import { readSources } from '../structure/sources.ts';
+import { cpuSeconds } from '../harness/cpu.ts';
 import { temporaryFolder } from '../harness/store.ts';
 
 /** The file, once it has so many lines. */
@@ -53,6 +54,16 @@ test('the level decides what is said, and addresses are masked on demand', async
   const [idle, delivered] = await lines({ redact_addresses: true, level: 'debug' });
   expect(idle).toMatchObject({ event: 'dns.failed', level: 'debug' });
   expect(delivered).toMatchObject({ recipient: 'o***@example.com', reply: '250 <o***@example.com>\r\nok' });
+});
+
+test('masking addresses is linear', async () => {
+  const path = join(await temporaryFolder(), 'log');
+  const fd = openSync(path, 'w');
+  const log = await createLog({ level: 'info', redact_addresses: true, format: 'json', fd });
+  const reply = 'a'.repeat(100_000);
+  expect(cpuSeconds(() => log.info('delivery.delivered', { message: 'msg_1', reply }))).toBeLessThan(0.5);
+  expect(await written(path, 1)).toContain(reply);
+  closeSync(fd);
 });
 
 test('keys, secrets and the tokens of links stand in no line, wherever they are', async () => {

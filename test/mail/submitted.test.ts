@@ -19,6 +19,11 @@ test('decoding is linear', () => {
   expect(leastCpuSeconds(() => decodeWords(words), 0.5)).toBeLessThan(0.5);
 });
 
+test('reading addresses is linear', () => {
+  const header = `From: a@shop.test\r\nTo: ${'a'.repeat(200_000)}\r\n`;
+  expect(leastCpuSeconds(() => readSubmitted(header), 0.5)).toBeLessThan(0.5);
+});
+
 describe('the author', () => {
   test.each([
     ['a@shop.test', { address: 'a@shop.test' }],

@@ -275,12 +275,12 @@ const ACCOUNT =
 const MONEY =
   /[$€£¥₽₴₺₩₪]\s?\d|\d\s?(?:[$€£¥₽₴₺₩₪]|usdt?|eur|btc|eth|dollars?|euros?|руб|грн|zł|pln|kč|kr\b|tl\b|円|元|万|원)/iu;
 const LARGE =
-  /[$€£¥]\s?\d[\d.,]{4,}|\d[\d.,\s]{5,}(?:[$€£₽]|usd|eur|dollars?|euros?)|\d\s?(?:million|billion|millionen|millones|milioni|milhões|milion|миллион|млн|мільйон|مليون|万ドル|百万)/iu;
+  /[$€£¥]\s?\d[\d.,]{4,}|\d[\d.,\s]{5,30}(?:[$€£₽]|usd|eur|dollars?|euros?)|\d\s?(?:million|billion|millionen|millones|milioni|milhões|milion|миллион|млн|мільйон|مليون|万ドル|百万)/iu;
 const PERCENT = /\d\s?(?:%|percent|prozent|procent|٪|％)/i;
 const ATTENTION =
   /[\u2705\u2728\u26a0\u2757\u274c\u{1f449}\u{1f4b0}\u{1f525}\u{1f680}\u{1f4c8}\u{1f381}\u{1f4e2}\u{1f6a8}\u{1f3b0}\u{1f4b8}\u{1f48e}►➤★☛]/u;
 const MARKUP = /<a\s|\[url|\[link|<\/?(?:p|br|b|h1|div|strong)\s?\/?>/i;
-const LIST = /^\s*(?:[-*•–✓✔✅►]|\d[.)])\s/gm;
+const LIST = /^[ \t]*(?:[-*•–✓✔✅►]|\d[.)])\s/gm;
 const CODE = /(?:^|\/)(?=[a-z-]*\d)(?=\d*[a-z])[a-z\d]{6,}(?:$|[/?])/;
 
 /** Those of STRUCTURE that the submission has. */

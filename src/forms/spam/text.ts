@@ -143,7 +143,7 @@ export function linksOf(text: string): readonly Link[] {
 }
 
 function linkOf(found: string): Link {
-  const text = found.replace(/[.,;:!?)}»”’。，、]+$/u, '');
+  const text = found.replace(/(?<![.,;:!?)}»”’。，、])[.,;:!?)}»”’。，、]+$/u, '');
   const scheme = text.indexOf('://');
   const rest = (scheme === -1 ? text : text.slice(scheme + 3)).toLowerCase();
   const end = rest.search(/[/?#\\]/);

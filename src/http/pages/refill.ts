@@ -179,7 +179,7 @@ const MESSAGE =
 
 /** Names of the tokens that frameworks and web sites put into their forms, and of what they count visits by. */
 const MACHINE_NAME =
-  /^(?:_.*|.*(?:csrf|xsrf|nonce|captcha|verification_?token|authenticity_?token).*|utm_\w+|[gf]bclid|gclid|msclkid|form[-_]?(?:id|key|build_id|name)|session[-_]?id|.*[-_]token|token|timestamp|altcha)$/i;
+  /^_|csrf|xsrf|nonce|captcha|verification_?token|authenticity_?token|[-_]token$|^(?:utm_\w+|[gf]bclid|gclid|msclkid|form[-_]?(?:id|key|build_id|name)|session[-_]?id|token|timestamp|altcha)$/i;
 
 /** A UUID, a long number in hexadecimal, a JSON Web Token, or random letters and digits. */
 const MACHINE_VALUE =
