@@ -57,9 +57,10 @@ export interface Authenticated {
   readonly headers: string;
 }
 
-/** Further signatures are left alone, and those of a length that no signer comes near. */
+/** Further signatures are left alone, and those of a length that no signer comes near, or with as many blanks in a row. */
 const MAX_SIGNATURES = 10;
 const MAX_SIGNATURE_LENGTH = 8192;
+const MANY_BLANKS = /\s{200}/;
 /** Of the lines that tell of the checks, as far as what they tell has blanks. */
 const MAX_LINE_LENGTH = 120;
 
@@ -140,9 +141,9 @@ function judged(fields: readonly Field[]): Field[] {
   let signatures = 0;
   return fields.filter(({ name, text }) => {
     if (name === 'from') return text.length <= MAX_FROM_BYTES;
-    if (name === 'arc-message-signature' || name === 'arc-seal') return text.length <= MAX_SIGNATURE_LENGTH;
-    if (name !== 'dkim-signature') return true;
-    return text.length <= MAX_SIGNATURE_LENGTH && ++signatures <= MAX_SIGNATURES;
+    if (name !== 'dkim-signature' && name !== 'arc-message-signature' && name !== 'arc-seal') return true;
+    if (text.length > MAX_SIGNATURE_LENGTH || MANY_BLANKS.test(text)) return false;
+    return name !== 'dkim-signature' || ++signatures <= MAX_SIGNATURES;
   });
 }
 

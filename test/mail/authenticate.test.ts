@@ -275,6 +275,13 @@ describe('work that a message can make us do has an end', () => {
     expect(dmarcRefusal(verdicts, 'enforce')?.reason).toBe('dmarc');
   });
 
+  test('a signature with hundreds of blanks in a row is none: to read it takes as long as a hundred others', async () => {
+    const blanks = `DKIM-Signature: v=1; a=rsa-sha256; d=example.com; s=s; h=from:a${' '.repeat(300)}b; bh=x; b=y`;
+    const few = blanks.replace(' '.repeat(300), ' '.repeat(100));
+    const { dkim } = await found(message([blanks, few, blanks, ...AUTHOR], 'x\r\n'), {});
+    expect(dkim).toHaveLength(1);
+  });
+
   test.each([
     ['authors', `From: ${'a@b.c, '.repeat(14_000)}a@b.c`],
     ['angles', `From: ${'<'.repeat(100_000)}`],
