@@ -9,18 +9,18 @@ import { SENDER, writeSignedMail } from './signed-mail.ts';
 import { startSmtpSink } from './smtp-sink.ts';
 import { SESSIONS, acceptedRates, sendBySmtp, type SourceOptions } from './smtp-source.ts';
 
-const COUNT = 1000;
-
 interface Reference {
   readonly number: string;
   readonly reference: string;
   readonly atLeast: number;
+  /** Messages of a round; default: 1000. */
+  readonly count?: number;
   /** What it takes waits in its queue, as with us, or is relayed. */
   start(records: readonly ZoneRecord[], relaying?: Relaying): Promise<CheckingServer>;
 }
 
 /** Taken over SMTP and on the disk, a connection for each. */
-export function acceptedRow({ number, reference, atLeast, start }: Reference): Row {
+export function acceptedRow({ number, reference, atLeast, count = 1000, start }: Reference): Row {
   return {
     number,
     measure: 'SMTP, 5 kB, checked, accepted durably',
@@ -32,7 +32,7 @@ export function acceptedRow({ number, reference, atLeast, start }: Reference): R
       const { records } = mail;
       const daemon = open.adopt(await startPostern({ takesMail: true, records }), (it) => it.close());
       const other = open.adopt(await start(records), (it) => it.close());
-      const many = { count: COUNT, from: SENDER, messageFile: mail.path };
+      const many = { count, from: SENDER, messageFile: mail.path };
       return await alternate({
         rounds,
         ours: () => acceptedRates({ ...many, port: daemon.smtpPort, to: FORWARDED }),
@@ -43,7 +43,7 @@ export function acceptedRow({ number, reference, atLeast, start }: Reference): R
 }
 
 /** In by SMTP, forwarded with SRS, ours also with an ARC seal, and delivered to a sink. */
-export function relayedRow({ number, reference, atLeast, start }: Reference): Row {
+export function relayedRow({ number, reference, atLeast, count = 1000, start }: Reference): Row {
   return {
     number,
     measure: 'checked and relayed, SRS (ours also sealed by ARC)',
@@ -58,7 +58,7 @@ export function relayedRow({ number, reference, atLeast, start }: Reference): Ro
       const daemon = open.adopt(await startPostern(options), (it) => it.close());
       const other = open.adopt(await start(records, { port: sink.port, srsDomain: DOMAIN }), (it) => it.close());
       await sink.untilCount(1); // the mail of the daemon's own attempt post
-      const many = { count: COUNT, sessions: 20, from: SENDER, messageFile: mail.path };
+      const many = { count, sessions: 20, from: SENDER, messageFile: mail.path };
       async function eachRate(options: SourceOptions): Promise<number[]> {
         const rates: number[] = [];
         for (const keepOpen of [false, true])

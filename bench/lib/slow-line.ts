@@ -10,19 +10,17 @@ export interface SlowLine {
 /** Answers come `delay` ms (1 or more) later than they would. */
 export async function startSlowLine(target: number, delay: number): Promise<SlowLine> {
   const sockets = new Set<Socket>();
-  const listener = createServer({ noDelay: true }, (client) => {
-    const server = createConnection({ port: target, host: '127.0.0.1', noDelay: true });
+  const listener = createServer({ noDelay: true, allowHalfOpen: true }, (client) => {
+    const server = createConnection({ port: target, host: '127.0.0.1', noDelay: true, allowHalfOpen: true });
     for (const [one, other] of [[client, server] as const, [server, client] as const]) {
+      // Timers of the same length keep their order: what was sent before the end arrives before it.
+      const after = one === server ? (work: () => void) => void setTimeout(work, delay) : (work: () => void) => work();
       sockets.add(one);
-      one.on('error', () => undefined);
-      one.on('close', () => {
-        sockets.delete(one);
-        other.destroy();
-      });
+      one.on('data', (data) => after(() => other.write(data)));
+      one.on('end', () => after(() => other.end()));
+      one.on('error', () => after(() => other.destroy()));
+      one.on('close', () => sockets.delete(one));
     }
-    client.on('data', (data) => server.write(data));
-    // Timers of the same length keep their order.
-    server.on('data', (data) => setTimeout(() => client.write(data), delay));
   });
   listener.listen(0, '127.0.0.1');
   await once(listener, 'listening');

@@ -7,5 +7,6 @@ export const row: Row = acceptedRow({
   number: '4c',
   reference: 'Exim that checks',
   atLeast: 1,
+  count: 200,
   start: startCheckingExim,
 });

@@ -7,5 +7,6 @@ export const row: Row = relayedRow({
   number: '5c',
   reference: 'Exim that checks, with SRS',
   atLeast: 1,
+  count: 200,
   start: startCheckingExim,
 });
