@@ -58,6 +58,8 @@ export interface DaemonOptions {
   readonly seals?: boolean;
   /** `database.url`; default: SQLite in a folder of its own. */
   readonly database?: string | undefined;
+  /** More of its environment. */
+  readonly environment?: Readonly<Record<string, string>>;
 }
 
 /** A daemon with one verified domain and one form, ready for posts. */
@@ -70,12 +72,13 @@ export async function startPostern(options: DaemonOptions = {}): Promise<Daemon>
     fill,
     takesMail = false,
     seals = true,
+    environment = {},
   } = options;
   const folder = await mkdtemp(join(tmpdir(), 'postern-bench-'));
   const database = options.database ?? `sqlite:${join(folder, 'postern.db')}`;
   const dns = await startDnsServer([]);
   const ports = { port: await freePort(), smtpPort: await freePort() };
-  const place = { folder, ...ports, dns: dns.address, deliverTo, mailPort, takesMail, seals, database };
+  const place = { folder, ...ports, dns: dns.address, deliverTo, mailPort, takesMail, seals, database, environment };
   await writeProject(folder, formTo);
   let running: Served;
   try {
@@ -129,6 +132,7 @@ interface Place {
   readonly takesMail: boolean;
   readonly seals: boolean;
   readonly database: string;
+  readonly environment: Readonly<Record<string, string>>;
 }
 
 async function writeServer(
@@ -170,12 +174,18 @@ interface Served {
   stop(): Promise<void>;
 }
 
+type ServedPlace = Pick<Place, 'folder' | 'port'> & Partial<Pick<Place, 'environment'>>;
+
 /** Starts the daemon and waits until it is ready. */
-export async function serve({ folder, port }: Pick<Place, 'folder' | 'port'>): Promise<Served> {
+export async function serve({ folder, port, environment = {} }: ServedPlace): Promise<Served> {
   const log = createWriteStream(join(folder, 'log'), { flags: 'a' });
   await once(log, 'open');
   const launcher = `${import.meta.dirname}/../../bin/postern`;
-  const child = spawn(launcher, ['serve', '--config', join(folder, 'server.yml')], { stdio: ['ignore', log, log] });
+  const env = { ...process.env, ...environment };
+  const child = spawn(launcher, ['serve', '--config', join(folder, 'server.yml')], {
+    stdio: ['ignore', log, log],
+    env,
+  });
   await once(child, 'spawn');
   endWithUs(child);
   try {
