@@ -56,7 +56,7 @@ export function grantKey(maker: Principal, wanted: WantedKey): KeyGrant | TooMuc
       : expandPermissions(wanted.permissions);
   const missing = permissions.filter((permission) => !maker.permissions.has(permission));
   if (missing.length > 0) {
-    const message = `A key makes keys that hold no more than itself. This one does not hold ${missing.join(', ')}.`;
+    const message = `A key can create only keys with permissions that it has itself. This one does not have ${missing.join(', ')}.`;
     return { kind: 'too much', message };
   }
   const message = looserThan(maker, wanted.restrictions ?? {});

@@ -211,7 +211,7 @@ async function moveInto(temporary: string, file: string, force: boolean): Promis
   }
 }
 
-// What of the configuration belongs into a backup: server.yml, the folders `projects` and `templates` beside it, and the files elsewhere
+// What of the configuration belongs in a backup: server.yml, the folders `projects` and `templates` beside it, and the files elsewhere
 // that they name by their paths (certificates, CA files, `file:/…` secrets). What is below /run is made anew at each start, and is
 // left out.
 
@@ -256,7 +256,7 @@ async function read(path: string): Promise<Buffer | undefined> {
     return (await stat(path)).isFile() ? await readFile(path) : undefined;
   } catch (error) {
     if (codeOf(error) === 'ENOENT' || codeOf(error) === 'ENOTDIR') return undefined;
-    const words = `Cannot read ${path}, which belongs into the backup: ${fileFault(error)}. Run the command as root.`;
+    const words = `Cannot read ${path}, which belongs in the backup: ${fileFault(error)}. Run the command as root.`;
     throw new CommandFailed(words, { cause: error });
   }
 }

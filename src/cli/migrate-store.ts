@@ -21,7 +21,7 @@ export function addCommands(program: CliCommand): void {
   program
     .command('migrate-store')
     .summary('Move to PostgreSQL, or back to SQLite')
-    .argument('<url>', 'The new database as database.url names it; ${NAME} and file:/path refer to secrets')
+    .argument('<url>', 'The new database, written as in database.url; ${NAME} and file:/path refer to secrets')
     .description(
       'Copy the database of a stopped daemon to an empty one of the other kind, and compare every table by its rows and a checksum. An ' +
         'interrupted copy continues when the command is run again. server.yml is not changed',

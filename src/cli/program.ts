@@ -96,8 +96,8 @@ function addServices(program: CliCommand, services: Services): void {
     .command('serve')
     .summary('Run the daemon')
     .description(
-      'Run the daemon. Outbound TLS follows the MTA-STS policy of the recipient domain. DANE is not applied, and TLS ' +
-        'reports are neither sent nor read',
+      'Run the daemon until it is stopped with SIGTERM or SIGINT. systemd starts it with this command. The log goes to ' +
+        'standard output',
     )
     .option(...CONFIG_OPTION)
     .action((options: { config?: string }) => services.serve(options.config));

@@ -168,7 +168,7 @@ async function refuseLinkedFolder(path: string, serverFile: string): Promise<voi
     });
     if (real === undefined || `${real}/`.startsWith(`${await realpath(root)}/`)) continue;
     throw new CommandFailed(
-      `${folder} is a symbolic link to ${real}, and nothing is written through it. Replace it by a folder, or leave the ` +
+      `${folder} is a symbolic link to ${real}, and nothing is written through it. Replace it with a folder, or leave the ` +
         'configuration as it is with --database-only',
     );
   }

@@ -112,7 +112,7 @@ async function setup(terminal: Terminal, flags: SetupOptions, preflight: Preflig
     return EXIT.done;
   }
   if (blocked.length > 0) {
-    terminal.writeError(`\nNothing was changed. End what uses these ports, and run setup again.\n`);
+    terminal.writeError(`\nNothing was changed. Stop the programs that use these ports, and run setup again.\n`);
     return EXIT.failed;
   }
   const missing = steps.filter(({ state }) => state === 'missing');
@@ -400,7 +400,7 @@ const HIDDEN = ['/home/', '/root/', '/tmp/', '/var/tmp/'];
 async function checkMachine(program: string): Promise<void> {
   if (process.getuid?.() !== 0) throw new CommandFailed('postern setup must run as root. Try: sudo postern setup …');
   if ((await existing('/run/systemd/system')) === undefined) {
-    throw new CommandFailed('systemd does not run this machine. For containers, see docs/install.md');
+    throw new CommandFailed('This machine does not run systemd. For containers, see docs/install.md');
   }
   const hidden = HIDDEN.find((folder) => `${program}/`.startsWith(folder));
   const closed = hidden ?? (await firstClosed(program));

@@ -63,9 +63,9 @@ export function addCommands(program: CliCommand): void {
     .argument(...TENANT)
     .argument('<plan>', 'A plan from server.yml')
     .description('Change the plan of an account')
-    .option('--requests-per-hour <count>', 'Override the requests per hour of the plan', wholeNumber(1))
-    .option('--messages-per-hour <count>', 'Override the recipients per hour of the plan', wholeNumber(1))
-    .option('--messages-per-day <count>', 'Override the recipients per 24 hours of the plan', wholeNumber(1))
+    .option('--requests-per-hour <count>', 'Override the requests per hour that the plan allows', wholeNumber(1))
+    .option('--messages-per-hour <count>', 'Override the recipients per hour that the plan allows', wholeNumber(1))
+    .option('--messages-per-day <count>', 'Override the recipients per 24 hours that the plan allows', wholeNumber(1))
     .operator((api, ...[id, plan, flags]: [string, string, Partial<Record<Limit, number>>]) =>
       change(api, id, {
         plan,

@@ -178,9 +178,9 @@ function misplacedKey(key: string, path: Path, schema: Schema): string | undefin
   if (path.length > 0) return undefined;
   const known = knownKeys(schema, path);
   const [inside, other] = known.filter((each) => knownKeys(schema, [each]).includes(key));
-  if (inside !== undefined && other === undefined) return `; it belongs into ${inside}: is it indented too little?`;
+  if (inside !== undefined && other === undefined) return `; it belongs in ${inside}: is it indented too little?`;
   const isProject = PROJECT_KEYS.has(key) && !known.includes('project');
-  return isProject ? '; it belongs into a project file, projects/<name>.yml beside this file' : undefined;
+  return isProject ? '; it belongs in a project file, projects/<name>.yml beside this file' : undefined;
 }
 
 /** Whether the value stands where a name is expected, while its key is one of what each named thing holds. */

@@ -439,7 +439,7 @@ const MAX_RECORDS = 20;
 
 /** Of a domain; at our own host name nobody reads mail. */
 const MOVES =
-  ' Changing it moves all mail of the domain to this server, which accepts only the addresses in its forwarding.';
+  ' Changing it moves all mail of the domain to this server, which accepts only addresses that have a forwarding rule.';
 
 /** The verdict on the MX records of `domain`. */
 export async function checkMx(domain: string, server: MailServer): Promise<Finding> {
@@ -484,7 +484,7 @@ export async function checkMx(domain: string, server: MailServer): Promise<Findi
   }
   if (taking.length > 0) {
     return wrong(
-      `Mail goes to ${names(taking)} too, first or in turn: remove that record, or give it a higher number.`,
+      `Mail goes to ${names(taking)} too, either first or in rotation: remove that record, or give it a higher preference number.`,
       found,
     );
   }

@@ -22,7 +22,7 @@ export async function lookUpBlockList(zone: string, ip: string, resolver: Resolv
     const advice = `Ask through a resolver of your own (dns.servers): ${zone} refuses public ones.`;
     return { kind: 'unknown', words: `${zone} refuses to answer (${codes})`, advice };
   }
-  const advice = `That is no answer of a block list: look whether ${zone} is still one.`;
+  const advice = `That is not the answer of a block list: check whether ${zone} is still one.`;
   if (!answer.records.every((code) => code.startsWith('127.'))) {
     return { kind: 'unknown', words: `${zone} answers ${codes}`, advice };
   }

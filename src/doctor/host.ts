@@ -68,7 +68,7 @@ async function checkReverseOf(ip: string, { hostname, resolver }: Host): Promise
   if (answer.kind === 'failed') return unanswered(answer.reason);
   const names = answer.kind === 'found' ? answer.records : [];
   const found = names.length === 0 ? `${ip} has no reverse name` : `${ip} is ${names.join(', ')}`;
-  const advice = `Have whoever gave you the address set its reverse name to ${hostname}: many receivers refuse the mail else.`;
+  const advice = `Ask the provider of the address to set its reverse name to ${hostname}: otherwise many receivers refuse the mail.`;
   const told = names.includes(hostname) ? [hostname] : names;
   const own: Answer<string> = { kind: 'found', records: [ip] };
   const places = await Promise.all(told.map(async (each) => placeOf(await resolver.addresses(each), own)));

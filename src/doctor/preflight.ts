@@ -95,7 +95,7 @@ function strangers(hostname: string, named: readonly string[], own: readonly str
     .map((ip) => ({
       status: 'warning',
       found: `this machine has ${ip}, which is not an address of ${hostname}`,
-      advice: `Publish ${ip.includes(':') ? 'AAAA' : 'A'} ${hostname} ${ip}, or name the addresses to send from in delivery.source_addresses.`,
+      advice: `Publish ${ip.includes(':') ? 'AAAA' : 'A'} ${hostname} ${ip}, or remove ${ip} from this machine: mail may leave from it.`,
     }));
 }
 

@@ -40,7 +40,7 @@ function entry(record: ZoneRecord): string {
       : `; ${purpose}: already published: ${found.map(printable).join(' and ')}\n`;
   }
   if (record.value === '') return `; ${purpose}: ${withheld(record)}\n`;
-  // It belongs into the zone of whoever has the address.
+  // It belongs in the zone of whoever has the address.
   if (record.type === 'PTR') return printable(`; ${purpose}: ${record.problem ?? ''} ${line.trimEnd()}`).concat('\n');
   // Ownership tokens of other accounts may exist beside ours. Of every other purpose there is one record.
   const isReplacing = record.found.length > 0 && record.purpose !== 'ownership';

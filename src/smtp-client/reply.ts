@@ -126,7 +126,7 @@ export type ReplyClass =
       readonly otherFamily: boolean;
       readonly after: TransactionStage;
     }
-  /** Too many recipients for one transaction: this one belongs into the next. */
+  /** Too many recipients for one transaction: this one belongs in the next. */
   | { readonly kind: 'again' };
 
 const OK: ReplyClass = { kind: 'ok' };

@@ -174,7 +174,9 @@ export function domainsRoutes(services: Services): Route[] {
       if (address?.domain !== name) return invalidAt('address', `must be an address at ${name}`);
       const explained = await services.explain(address.address, project.tenant);
       if (explained === undefined) {
-        return refuse('CONFLICT', { message: `${name} is not yours to receive mail for: another account owns it.` });
+        return refuse('CONFLICT', {
+          message: `This account cannot receive mail for ${name}: another account owns it.`,
+        });
       }
       return success({ address: address.address, steps: explained.steps });
     },

@@ -195,7 +195,8 @@ export function messagesRoutes({ store, clock, wake, trace, unsubscribeKey }: Se
       if (found.kind === 'refused') return found;
       const { row } = found;
       const failed = await failedDeliveries(store, row.id);
-      if (failed.length === 0) return refuse('CONFLICT', { message: 'It has no recipient that it did not reach.' });
+      if (failed.length === 0)
+        return refuse('CONFLICT', { message: 'The message has no recipients that it failed to reach.' });
       if (row.body === 'dropped') return refuse('CONFLICT', { message: 'What the message says is not kept any more.' });
       const { context, principal } = call;
       const parts = { store, clock, config: context.snapshot.server };

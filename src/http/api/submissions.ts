@@ -206,7 +206,7 @@ const MAX_ATTEMPTS = 100;
 const ON_ITS_WAY = 'Mail about it is on its way. Try again later, or mark it as spam, which cancels what still waits.';
 
 const UNCONFIRMED =
-  'No recipient of the form has agreed yet to get mail of this account: what is sent is kept. POST /recipients asks again.';
+  'No recipient of the form has agreed to receive mail from this account yet: what visitors send is kept. POST /recipients asks again.';
 
 const CONFLICTS = {
   'submission-gone': 'This submission has just been removed.',
