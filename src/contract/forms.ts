@@ -26,7 +26,7 @@ export const recipientStatus = z.enum(['confirmed', 'pending', 'refused']);
 
 const consent = {
   recipient_status: recipientStatus.describe(
-    'pending: a recipient has not agreed yet to get mail of the account, and mail for it waits; refused: no recipient wants mail from this server.',
+    'pending: a recipient has not agreed yet to receive mail from the account, and mail for it waits; refused: no recipient wants mail from this server.',
   ),
   recipients: z.array(z.object({ address: z.string(), status: recipientStatus })),
 };

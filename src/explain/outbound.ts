@@ -53,7 +53,11 @@ async function consentStep(address: string, { tenant }: { tenant: string }, { st
     case 'refused':
       return stops('consent', 'refused', 'the recipient wants no mail from this server');
     case 'pending':
-      return stops('consent', 'pending', 'the recipient has not agreed yet to get mail of this account: it waits');
+      return stops(
+        'consent',
+        'pending',
+        'the recipient has not agreed yet to receive mail from this account: it waits',
+      );
     default:
       return passes('consent', 'may be sent', 'the account is trusted, has this domain, or the recipient agreed');
   }

@@ -441,7 +441,7 @@ const UNWANTED = {
   stopped: '550 5.7.1 the recipient has stopped the notifications of this form',
   refused: '550 5.7.1 the recipient wants no mail from this server',
 };
-const UNCONFIRMED = '451 4.7.1 the recipient has not agreed yet to get mail of this account: its mail waits';
+const UNCONFIRMED = '451 4.7.1 the recipient has not agreed yet to receive mail from this account: its mail waits';
 
 /**
  * The delivery was claimed and not tried: it waits until its recipient agrees. A lead waits longer for its owner's word
