@@ -226,11 +226,11 @@ export async function keepAcmeCertificates(parts: AcmeCertificateParts): Promise
     const { directory, eab: external } = acme;
     const email = acme.email ?? config().server.operator;
     const ca = acme.ca === null ? undefined : await readPem('tls.acme.ca', acme.ca);
-    const door = { resolver, ca, userAgent: `Postern/${version()}`, wholeMs: REQUEST_MS };
+    const access = { resolver, ca, userAgent: `Postern/${version()}`, wholeMs: REQUEST_MS };
     // The operator's directory may be in a private network; one in public leads nowhere into ours.
     const isPrivate =
-      (await createHttpClient({ ...door, allowPrivate: () => false }).objection(directory)) !== undefined;
-    const http = createHttpClient({ ...door, allowPrivate: () => isPrivate });
+      (await createHttpClient({ ...access, allowPrivate: () => false }).objection(directory)) !== undefined;
+    const http = createHttpClient({ ...access, allowPrivate: () => isPrivate });
     const account = await obtainAccount(store, directory, { privateKey: newKey, now: clock.now() });
     const { private_key: accountKey } = account;
     const client = new AcmeClient({ http, clock, directory, accountKey, signal: stop.signal });

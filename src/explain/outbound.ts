@@ -131,7 +131,7 @@ function routeStep(destination: string, route: Route, { snapshot }: ExplainParts
       if (rule.by === 'mx' && route.nextHop.hosts.some(({ name }) => name === snapshot().server.server.hostname)) {
         return passes(
           'route',
-          'in by our own door, which knows what becomes of it',
+          'to this server itself, whose forwarding rules decide',
           `the mail hosts of ${destination} are this server`,
         );
       }

@@ -1,5 +1,5 @@
 /**
- * The door to the database. A write is a unit: statements that commit together or not at all; `write` settles only after
+ * Access to the database. A write is a unit: statements that commit together or not at all; `write` settles only after
  * the commit is on the disk (SQLite: `synchronous=FULL`; PostgreSQL: its commit). Reads see everything committed before.
  */
 import type { MessagePort } from 'node:worker_threads';

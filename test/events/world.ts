@@ -1,4 +1,4 @@
-/** Webhooks on a real store, a clock that the test moves, and a door that writes down what would be posted. */
+/** Webhooks on a real store, a clock that the test moves, and an HTTP client that records what would be posted. */
 import { expect, onTestFinished } from 'vitest';
 import { projectSchema } from '../../src/config/schema.ts';
 import { serverSchema } from '../../src/config/schema-server.ts';

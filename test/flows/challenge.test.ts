@@ -56,15 +56,15 @@ describe('a captcha', () => {
     });
     const address = server.address();
     const port = typeof address === 'object' ? address?.port : undefined;
-    const door = createHttpClient({
+    const client = createHttpClient({
       resolver: { addresses: () => Promise.resolve({ kind: 'nxdomain' }) },
       userAgent: 'Postern/test',
       allowPrivate: () => true,
       wholeMs: 500,
     });
     const http = {
-      request: (request: Parameters<typeof door.request>[0]) =>
-        door.request({ ...request, url: `http://127.0.0.1:${port}${new URL(request.url).pathname}` }),
+      request: (request: Parameters<typeof client.request>[0]) =>
+        client.request({ ...request, url: `http://127.0.0.1:${port}${new URL(request.url).pathname}` }),
     };
     return startTestWorld({ projects: { 'site.yml': PROJECT }, parts: { http } });
   }

@@ -138,7 +138,7 @@ test('a form: by which rule it is limited and who gets it, its template, its key
   });
 });
 
-test('a form whose recipient is at a domain that comes here: in by our own door', async () => {
+test('a form whose recipient is at a domain that comes here: its forwarding rules decide', async () => {
   const other = `
 project: { name: Other, slug: other }
 domains:
@@ -150,7 +150,7 @@ domains:
   });
   expect((await explain('other.test/ask')).one('route', 'hello@example.test')).toMatchObject({
     verdict: 'ok',
-    found: expect.stringContaining('our own door'),
+    found: expect.stringContaining('this server itself'),
   });
 });
 

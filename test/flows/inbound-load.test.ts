@@ -1,4 +1,4 @@
-/** The door under strain, in the real program: a crowd that dawdles, and many large messages at once. */
+/** The listener under strain, in the real program: a crowd that dawdles, and many large messages at once. */
 import { readFile } from 'node:fs/promises';
 import { expect, onTestFinished, test } from 'vitest';
 import { openAppliance, PROJECT, type Appliance, type Run } from '../harness/binary.ts';
@@ -38,7 +38,7 @@ function mail(reference: string): string {
 }
 
 test('a thousand clients that say nothing or drip have to make room, and meanwhile mail flows', async () => {
-  // Else the door would turn most of them away.
+  // Else the listener would turn most of them away.
   const { appliance, catcher } = await start({ limits: { smtp: { connections: CONNECTIONS } } });
   const { smtpPort: port } = appliance;
   const crowd: SmtpClient[] = [];

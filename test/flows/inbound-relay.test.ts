@@ -105,7 +105,7 @@ describe('a stranger', () => {
     for (const sender of senders)
       for (const recipient of RECIPIENTS) if (await offer(sender, recipient)) taken.push(`${sender} ${recipient}`);
     expect(taken).toEqual([]);
-    // The door is open for all else; a source route says nothing (RFC 5321 appendix C).
+    // All else is accepted; a source route says nothing (RFC 5321 appendix C).
     expect(await offer('<x@sender.test>', '<@victim.test:anybody@example.test>')).toBe(true);
     expect((await out(1)).map(({ to }) => to)).toEqual([['ana@inbox.test']]);
   });

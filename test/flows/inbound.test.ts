@@ -1,4 +1,4 @@
-/** Mail in at the door, and out again to where it is forwarded: the whole daemon. */
+/** Mail in at the listener, and out again to where it is forwarded: the whole daemon. */
 import nodemailer from 'nodemailer';
 import { describe, expect, test } from 'vitest';
 import { startTestWorld } from '../harness/daemon.ts';

@@ -1,4 +1,4 @@
-/** Mail of ours to addresses that this very server forwards: the whole daemon, by its own door and out again. */
+/** Mail of ours to addresses that this very server forwards: the whole daemon, by its own listener and out again. */
 import { simpleParser } from 'mailparser';
 import { expect, test } from 'vitest';
 import type { ZoneRecord } from '../../src/dev/dns-server.ts';

@@ -105,11 +105,11 @@ export async function freePort(): Promise<number> {
   }
 }
 
-function isFree(door: Server | Socket, port: number): Promise<boolean> {
+function isFree(opened: Server | Socket, port: number): Promise<boolean> {
   return new Promise((resolve) => {
-    door.once('error', () => resolve(false));
-    door.once('listening', () => door.close(() => resolve(true)));
-    if (door instanceof Server) door.listen(port, '127.0.0.1');
-    else door.bind(port, '127.0.0.1');
+    opened.once('error', () => resolve(false));
+    opened.once('listening', () => opened.close(() => resolve(true)));
+    if (opened instanceof Server) opened.listen(port, '127.0.0.1');
+    else opened.bind(port, '127.0.0.1');
   });
 }

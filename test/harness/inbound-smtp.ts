@@ -1,4 +1,4 @@
-/** The SMTP door on loopback with a store of its own, and clients that speak to it byte by byte. */
+/** The SMTP listener on loopback with a store of its own, and clients that speak to it byte by byte. */
 import { createSecretKey } from 'node:crypto';
 import { once } from 'node:events';
 import { connect, type Socket } from 'node:net';
@@ -140,7 +140,7 @@ export async function startInboundSmtp(settings: InboundSettings = {}): Promise<
   };
 }
 
-/** The return path of a message, as the door of a test knows it. */
+/** The return path of a message, as the listener of a test knows it. */
 export function returnPathOf(message: string): string {
   return returnPath(message, { secret: RETURN_SECRET, hostname: HOSTNAME });
 }

@@ -24,7 +24,7 @@ export interface SmtpLoadOptions {
 
 /** What a message that is kept is answered with, and nothing else on the way there. */
 const TAKEN = /^250 2\.0\.0 accepted as inb_/;
-/** With what the door answers a message to nobody (DATA without a recipient), and one that might be smuggled. */
+/** With what the listener answers a message to nobody (DATA without a recipient), and one that might be smuggled. */
 export const REFUSALS: readonly number[] = [503, 554];
 
 const SENDER = 'ann@sender.test';

@@ -88,7 +88,7 @@ async function byChecker({ helo, host, mailfrom }: Case, resolver: Resolver): Pr
   return (await evaluateSpf({ sender: mailfrom, ip: host, helo, resolver })).result;
 }
 
-/** One for all cases, as the door has it. */
+/** One for all cases, as the listener has it. */
 const memory = createMemory();
 
 async function byDoor({ helo, host, mailfrom }: Case, resolver: Resolver): Promise<string> {

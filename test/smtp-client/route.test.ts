@@ -54,15 +54,15 @@ test.each([
   expect(to).toMatchObject({ kind: 'nextHop', nextHop });
 });
 
-const DOOR = { host: '127.0.0.9', port: 2525, mark: 'secret' };
+const OWN_LISTENER = { host: '127.0.0.9', port: 2525, mark: 'secret' };
 
 test.each([
-  ['our own door', [], DOOR, { port: 2525, hosts: [{ addresses: ['127.0.0.9'] }], mark: 'secret' }],
-  ['our host name, where the door is elsewhere', [], undefined, { port: 25, hosts: [{ addresses: ['127.0.0.3'] }] }],
+  ['our own listener', [], OWN_LISTENER, { port: 2525, hosts: [{ addresses: ['127.0.0.9'] }], mark: 'secret' }],
+  ['our host name, where the listener is elsewhere', [], undefined, { port: 25, hosts: [{ addresses: ['127.0.0.3'] }] }],
   [
-    'our host name, where a proxy stands before the door',
+    'our host name, where a proxy stands before the listener',
     ['127.0.0.0/8'],
-    DOOR,
+    OWN_LISTENER,
     { port: 25, hosts: [{ name: 'smart.test' }] },
   ],
 ])('mail whose mail hosts are we goes to %s', async (_where, proxy_protocol, place, nextHop) => {
@@ -77,7 +77,7 @@ test.each([
   const route = await findRoute('taken.test', options);
   expect(route).toMatchObject({ kind: 'nextHop', nextHop });
   // Nobody else learns of the mark.
-  if (route.kind === 'nextHop' && route.nextHop.port !== DOOR.port) expect(route.nextHop.mark).toBeUndefined();
+  if (route.kind === 'nextHop' && route.nextHop.port !== OWN_LISTENER.port) expect(route.nextHop.mark).toBeUndefined();
   // Nobody here knows what would become of it.
   const loop = { kind: 'permanent', reply: expect.stringMatching(/^550 5\.4\.6 /) };
   expect(await findRoute('other.test', options)).toEqual(loop);

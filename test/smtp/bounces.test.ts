@@ -1,4 +1,4 @@
-/** Mail that comes back, from a client at the door to what the tenant sees of it. */
+/** Mail that comes back, from a client at the listener to what the tenant sees of it. */
 import { describe, expect, onTestFinished, test } from 'vitest';
 import { createLimits } from '../../src/accounts/rate-limits.ts';
 import { silentLog } from '../../src/lib/log.ts';
@@ -51,7 +51,7 @@ async function openWorld({ read }: { read?: () => Promise<LoggedReply> } = {}) {
   const limits = await createLimits({ store, clock, log: silentLog });
   onTestFinished(() => limits.close());
   const parts = createBounces({ store, limits, directory: () => directory, ttl: () => 5 * DAY });
-  const door = await startInboundSmtp({ store, clock, directory, parts });
+  const listener = await startInboundSmtp({ store, clock, directory, parts });
   const reader = createBounceReader({ clock, log: silentLog });
   const job = createBounceReading({
     store,
@@ -89,7 +89,7 @@ async function openWorld({ read }: { read?: () => Promise<LoggedReply> } = {}) {
   return {
     store,
     clock,
-    door,
+    listener,
     sent,
     settle,
     read: job,
@@ -99,7 +99,7 @@ async function openWorld({ read }: { read?: () => Promise<LoggedReply> } = {}) {
     },
     /** Brings a message to an address of ours; answers the last reply. */
     async comes(to: string, text: string, from = ''): Promise<string> {
-      const client = await door.client();
+      const client = await listener.client();
       return client.send(text, { from, to: [to] });
     },
     async states(message: string): Promise<string[]> {
@@ -252,7 +252,7 @@ describe('a bounce of ours', () => {
   test('is refused at RCPT where the token is not ours', async () => {
     const world = await openWorld();
     const path = returnPathOf(await world.sent());
-    const client = await world.door.client();
+    const client = await world.listener.client();
     await client.say('EHLO client.test');
     await client.say('MAIL FROM:<>');
     const forged = path.replace(/.@/, (end) => (end.startsWith('a') ? 'b@' : 'a@'));
@@ -342,7 +342,7 @@ describe('a bounce of what was forwarded', () => {
   test('goes on to its author, whole and with the null sender', async () => {
     const world = await openWorld();
     expect(await world.comes(RETURNED, POSTFIX)).toMatch(/^250/);
-    const [taken] = await world.door.taken();
+    const [taken] = await world.listener.taken();
     expect(taken?.raw).toBe(`${POSTFIX}\r\n`);
     expect(await forwards(world)).toEqual([
       { source: { inbound: taken?.id, original: RETURNED, sender: '' }, to: ['author@sender.test'] },
@@ -418,7 +418,7 @@ describe('a bounce of what was forwarded', () => {
     const world = await openWorld();
     expect(await world.comes(RETURNED, text)).toMatch(/^550 5\.7\.1 this address accepts only delivery reports/);
     expect(await forwards(world)).toEqual([]);
-    expect(await world.door.log()).toMatchObject([{ outcome: 'rejected', reason: 'not_a_report' }]);
+    expect(await world.listener.log()).toMatchObject([{ outcome: 'rejected', reason: 'not_a_report' }]);
   });
 
   test('passes five times a day for one sender, by whatever address of ours', async () => {

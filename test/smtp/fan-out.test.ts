@@ -13,8 +13,8 @@ const forwarding = {
   'all@example.test': LISTS.map((name) => `${name}@example.test`),
 } as const;
 
-async function offer(door: TestInboundSmtp, names: readonly string[]): Promise<string[]> {
-  const client = await door.client();
+async function offer(listener: TestInboundSmtp, names: readonly string[]): Promise<string[]> {
+  const client = await listener.client();
   await client.say('EHLO client.test');
   await client.say('MAIL FROM:<x@sender.test>');
   const replies: string[] = [];
@@ -33,23 +33,23 @@ async function deliveries({ store }: TestInboundSmtp): Promise<number> {
 }
 
 test('all recipients of a transaction cause 100 deliveries at most; the others are for another transaction', async () => {
-  const door = await startInboundSmtp({ forwarding });
-  expect(await offer(door, [...LISTS, 'one', 'none', 'a'])).toEqual([
+  const listener = await startInboundSmtp({ forwarding });
+  expect(await offer(listener, [...LISTS, 'one', 'none', 'a'])).toEqual([
     ...Array<string>(5).fill('250 2.1.5'),
     '452 4.5.3',
     '452 4.5.3',
     '250 2.1.5',
     '250 2.1.5',
   ]);
-  expect(await deliveries(door)).toBe(100);
-  expect(await offer(door, ['f', 'one'])).toEqual(['250 2.1.5', '250 2.1.5']);
-  expect(await deliveries(door)).toBe(121);
+  expect(await deliveries(listener)).toBe(100);
+  expect(await offer(listener, ['f', 'one'])).toEqual(['250 2.1.5', '250 2.1.5']);
+  expect(await deliveries(listener)).toBe(121);
 });
 
 test('an address behind which there are 100 is taken alone, and one with more is not', async () => {
-  const door = await startInboundSmtp({ forwarding });
-  expect(await offer(door, ['most', 'one'])).toEqual(['250 2.1.5', '452 4.5.3']);
-  expect(await deliveries(door)).toBe(100);
-  expect(await offer(door, ['all', 'one'])).toEqual(['554 5.4.6', '250 2.1.5']);
-  expect(await deliveries(door)).toBe(101);
+  const listener = await startInboundSmtp({ forwarding });
+  expect(await offer(listener, ['most', 'one'])).toEqual(['250 2.1.5', '452 4.5.3']);
+  expect(await deliveries(listener)).toBe(100);
+  expect(await offer(listener, ['all', 'one'])).toEqual(['554 5.4.6', '250 2.1.5']);
+  expect(await deliveries(listener)).toBe(101);
 });

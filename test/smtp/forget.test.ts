@@ -1,4 +1,4 @@
-/** What is forgotten of mail that came in, and when: at the door, and in the queue that it went into. */
+/** What is forgotten of mail that came in, and when: at the listener, and in the queue that it went into. */
 import { expect, test } from 'vitest';
 import { serverSchema } from '../../src/config/schema-server.ts';
 import { forgetOldMessages } from '../../src/queue/retention.ts';
@@ -12,12 +12,12 @@ const HOUR = 3_600_000;
 
 test('the bytes go with the last of the messages that they became, and that it came after a month', async () => {
   const clock = testClock();
-  const door = await startInboundSmtp({
+  const listener = await startInboundSmtp({
     clock,
     forwarding: { 'a@example.test': 'ana@inbox.test', 'b@example.test': 'bea@inbox.test' },
   });
-  const { store } = door;
-  const client = await door.client();
+  const { store } = listener;
+  const client = await listener.client();
   for (const line of [
     'EHLO x',
     'MAIL FROM:<x@y.test>',

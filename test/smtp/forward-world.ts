@@ -52,7 +52,7 @@ export interface Taken {
   readonly inbound: Partial<InboundRow>;
 }
 
-/** Writes down a message as the door does, and answers the id of its forward. */
+/** Writes down a message as the listener does, and answers the id of its forward. */
 export async function take(store: Store, now: number, taken: Partial<Taken> = {}): Promise<string> {
   const { sender = 'ana@author.test', original = 'sales@example.com', targets = ['you@inbox.test'] } = taken;
   const { domain = 'example.com' } = taken;

@@ -205,9 +205,9 @@ describe('no trick makes it relay', () => {
     expect(words(decide('a!b@all.test'))).toBe('→ bang@inbox.test');
   });
 
-  test('nor does it at the door, and each is written down', async () => {
-    const door = await startInboundSmtp({ forwarding, domains, limits: { smtp: { errors: 1000 } } });
-    const client = await door.client();
+  test('nor does it at the listener, and each is written down', async () => {
+    const listener = await startInboundSmtp({ forwarding, domains, limits: { smtp: { errors: 1000 } } });
+    const client = await listener.client();
     await client.say('EHLO client.test');
     await client.say('MAIL FROM:<x@sender.test>');
     const tricks = TRICKS.filter((address) => !address.includes('\0') && !address.startsWith('<'));
@@ -215,7 +215,7 @@ describe('no trick makes it relay', () => {
     for (const path of ['<@example.test:victim@elsewhere.test>', '<@example.test,@all.test:victim@elsewhere.test>'])
       expect(await client.say(`RCPT TO:${path}`)).toMatch(/^550 5\.7\.1/);
     expect(await client.say('RCPT TO:<@elsewhere.test:info@example.test>')).toMatch(/^250/);
-    const written = (await door.log()).filter(({ outcome }) => outcome === 'rejected');
+    const written = (await listener.log()).filter(({ outcome }) => outcome === 'rejected');
     expect(written).toHaveLength(tricks.length + 2);
     expect(new Set(written.map(({ reason }) => reason))).toEqual(new Set(['relay_denied', 'unknown_recipient']));
   });
@@ -253,13 +253,13 @@ test('a suspended tenant’s mail waits at its sender', async () => {
   if (domain === undefined) throw new Error('no domain');
   const project = { ...domain.project, tenant: 'ten_other' };
   const theirs = { ...snapshot, domains: new Map([[domain.name, { ...domain, project }]]) };
-  const door = await startInboundSmtp({ directory: { snapshot: theirs } });
-  await door.store.write([insertTenant(tenantRow({ id: 'ten_other', suspended: 1 }))]);
-  const client = await door.client();
+  const listener = await startInboundSmtp({ directory: { snapshot: theirs } });
+  await listener.store.write([insertTenant(tenantRow({ id: 'ten_other', suspended: 1 }))]);
+  const client = await listener.client();
   await client.say('EHLO client.test');
   await client.say('MAIL FROM:<x@sender.test>');
   expect(await client.say('RCPT TO:<info@example.test>')).toMatch(/^451 4\.7\.1/);
-  expect(await door.log()).toEqual([
+  expect(await listener.log()).toEqual([
     {
       recipient: 'info@example.test',
       outcome: 'deferred',
@@ -271,14 +271,14 @@ test('a suspended tenant’s mail waits at its sender', async () => {
 });
 
 test('refusals of somebody’s address are events of theirs', async () => {
-  const door = await startInboundSmtp({ forwarding });
-  const client = await door.client();
+  const listener = await startInboundSmtp({ forwarding });
+  const client = await listener.client();
   await client.say('EHLO client.test');
   await client.say('MAIL FROM:<x@sender.test>');
   await client.say('RCPT TO:<nobody@example.test>');
   await client.say('RCPT TO:<victim@elsewhere.test>');
-  await door.log();
-  const events = await door.store.read.selectFrom('events').select(['type', 'domain', 'data']).execute();
+  await listener.log();
+  const events = await listener.store.read.selectFrom('events').select(['type', 'domain', 'data']).execute();
   expect(events.map(({ type, domain, data }) => [type, domain, JSON.parse(data)])).toEqual([
     [
       'inbound.rejected',
@@ -294,10 +294,10 @@ test.for([
   ['pending', /^550 5\.7\.1/],
   ['failed', /^550 5\.7\.1/],
 ] as const)('a domain that the database knows as %s and the configuration here lacks', async ([state, reply]) => {
-  const door = await startInboundSmtp();
+  const listener = await startInboundSmtp();
   const row = { name: 'elsewhere.test', tenant: 'ten_operator', project: 'prj_1', token: 't' };
-  await door.store.write([insertDomain({ ...row, status: state, next_check_at: 1, created_at: 1 })]);
-  const client = await door.client();
+  await listener.store.write([insertDomain({ ...row, status: state, next_check_at: 1, created_at: 1 })]);
+  const client = await listener.client();
   await client.say('EHLO client.test');
   await client.say('MAIL FROM:<x@sender.test>');
   expect(await client.say('RCPT TO:<info@elsewhere.test>')).toMatch(reply);

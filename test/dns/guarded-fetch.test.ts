@@ -22,7 +22,7 @@ async function listen(answer: RequestListener = (_request, response) => response
 }
 
 /** Names by what DNS says of them, question after question. */
-function door(names: Record<string, string[][]>, options: Partial<HttpClientOptions> = {}) {
+function client(names: Record<string, string[][]>, options: Partial<HttpClientOptions> = {}) {
   const asked: string[] = [];
   const resolver = {
     addresses: (name: string): Promise<Answer<string>> => {
@@ -61,7 +61,7 @@ describe('a private target gets no packet', () => {
     const { port, connections } = await listen();
     const names = { 'inside.example': [['127.0.0.1']], 'both.example': [['93.184.215.14', '127.0.0.1']] };
     const url = target.replace('PORT', String(port));
-    const { request, objection } = door(names);
+    const { request, objection } = client(names);
     expect(await request(post(url))).toEqual({ kind: 'refused', reason: 'leads to a private network' });
     expect(await objection(url)).toBe('leads to a private network');
     expect(connections()).toBe(0);
@@ -69,7 +69,7 @@ describe('a private target gets no packet', () => {
 
   test('a name that rebinds to one', async () => {
     const { port, connections } = await listen();
-    const { request, objection } = door({ 'rebind.example': [['93.184.215.14'], ['127.0.0.1']] });
+    const { request, objection } = client({ 'rebind.example': [['93.184.215.14'], ['127.0.0.1']] });
     const url = `http://rebind.example:${port}/`;
     expect(await objection(url)).toBeUndefined();
     expect(await request(post(url))).toMatchObject({ kind: 'refused' });
@@ -84,7 +84,7 @@ test.each([
   ['http://user:secret@example.com/', 'must hold no user name or password'],
   ['http://example.com:25/', 'must not be on port 25'],
 ])('%s %s', async (url, reason) => {
-  const { request, asked } = door({ 'example.com': [['93.184.215.14']] });
+  const { request, asked } = client({ 'example.com': [['93.184.215.14']] });
   expect(await request(post(url))).toEqual({ kind: 'refused', reason });
   expect(asked).toEqual([]);
 });
@@ -96,7 +96,7 @@ test('with private networks allowed, the one look-up decides what is dialled, by
     response.writeHead(202).end('taken');
   });
   const names = { 'hooks.example': [['127.0.0.1'], ['192.0.2.1']] };
-  const { request, asked } = door(names, { allowPrivate: () => true });
+  const { request, asked } = client(names, { allowPrivate: () => true });
   const answered = await request({ ...post(`http://hooks.example:${port}/in?a=b`), headers: { 'x-one': '1' } });
   expect(answered).toEqual({
     kind: 'answered',
@@ -113,10 +113,10 @@ test('with private networks allowed, the one look-up decides what is dialled, by
   expect(await request(post(`http://localhost:${port}/`))).toMatchObject({ kind: 'answered', status: 202 });
 });
 
-test('its own doors are refused even then', async () => {
+test('its own listeners are refused even then', async () => {
   const { port, connections } = await listen();
   const isOwn = (address: string, at: number) => address === '127.0.0.1' && at === port;
-  const { request } = door({}, { allowPrivate: () => true, isOwn });
+  const { request } = client({}, { allowPrivate: () => true, isOwn });
   expect(await request(post(`http://127.0.0.1:${port}/`))).toEqual({
     kind: 'refused',
     reason: 'leads back to this server',
@@ -128,7 +128,7 @@ test('a redirect is an answer and is not followed', async () => {
   const { port, connections } = await listen((_request, response) =>
     response.writeHead(302, { Location: '/elsewhere', 'Retry-After': '7' }).end(),
   );
-  const { request } = door({}, { allowPrivate: () => true });
+  const { request } = client({}, { allowPrivate: () => true });
   expect(await request(post(`http://127.0.0.1:${port}/`))).toEqual({
     kind: 'answered',
     status: 302,
@@ -144,7 +144,7 @@ test('a long answer is read to 64 KiB, and one that drips ends with the time', a
     if (request.url === '/long') for (let i = 0; i < 1000; i++) response.write('x'.repeat(1024));
     else if (request.url === '/drip') response.write('begun');
   });
-  const { request } = door({}, { allowPrivate: () => true, wholeMs: 300 });
+  const { request } = client({}, { allowPrivate: () => true, wholeMs: 300 });
   const long = await request(post(`http://127.0.0.1:${port}/long`));
   expect(long.kind === 'answered' && long.text.length).toBe(64 * 1024);
   expect(await request(post(`http://127.0.0.1:${port}/drip`))).toMatchObject({ kind: 'answered', text: 'begun' });
@@ -155,7 +155,7 @@ test('a long answer is read to 64 KiB, and one that drips ends with the time', a
 });
 
 test('what cannot be reached says why', async () => {
-  const { request, objection } = door({}, { allowPrivate: () => true });
+  const { request, objection } = client({}, { allowPrivate: () => true });
   expect(await request(post('http://nowhere.example/'))).toEqual({
     kind: 'failed',
     reason: 'nowhere.example has no address',
@@ -181,7 +181,7 @@ test('over TLS the name is what is asked for and verified, whatever address is d
   await once(server, 'listening');
   onTestFinished(() => void server.close());
   const { port } = server.address() as AddressInfo;
-  const { request } = door({ 'hooks.example': [['127.0.0.1']] }, { allowPrivate: () => true });
+  const { request } = client({ 'hooks.example': [['127.0.0.1']] }, { allowPrivate: () => true });
   expect(await request(post(`https://hooks.example:${port}/`))).toMatchObject({
     kind: 'failed',
     reason: expect.stringContaining('self-signed certificate'),
