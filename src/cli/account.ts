@@ -106,10 +106,10 @@ export function addCommands(program: CliCommand): void {
     .description(
       'Set up one-time codes (TOTP) as the second step of signing in to the console. Asks for a code of your authenticator app',
     )
-    .option('--code <code>', 'The code, for a secret that was shown before, or for --remove')
-    .option('--remove', 'End one-time codes. On the server itself, the operator needs no code', false)
+    .option('--code <code>', 'The code, for a secret shown earlier or for --remove')
+    .option('--remove', 'Turn off one-time codes. On the server itself, the operator needs no code', false)
     .example('auth totp', 'Show a secret, and set it up with a code')
-    .example('auth totp --remove', 'End one-time codes')
+    .example('auth totp --remove', 'Turn off one-time codes')
     .account(setUpTotp);
   auth
     .command('permissions')

@@ -35,7 +35,7 @@ export function addCommands(program: CliCommand): void {
     .argument('<file>', 'File to write, readable only by its owner')
     .description(
       'Write a backup while the daemon runs: a verified copy of the SQLite database, server.yml, the project files and the files ' +
-        'that they name, as a compressed tar archive. With a passphrase it is encrypted; age opens it, too. PostgreSQL: use pg_dump',
+        'they refer to, as a compressed tar archive. With a passphrase, it is encrypted and age can decrypt it. PostgreSQL: use pg_dump',
     )
     .option('--force', 'Overwrite an existing file', false)
     .option(...PASSPHRASE_OPTION)

@@ -35,7 +35,7 @@ export const CONFIG_OPTION = ['--config <file>', `Path of server.yml ${SERVER_FI
 
 export const PASSPHRASE_OPTION = [
   '--passphrase-file <file>',
-  'Encrypt or decrypt the backup by the passphrase on the first line of this file',
+  'Encrypt or decrypt the backup with the passphrase on the first line of this file',
 ] as const;
 
 /** For commands that use no API. */

@@ -10,7 +10,7 @@ export function addCommands(program: CliCommand): void {
   program
     .command('console')
     .summary('Print a link to the web console')
-    .description('Print a link that signs in to the web console as the operator, once, within 5 minutes')
+    .description('Print a link that signs you in to the web console as the operator. It works once, within 5 minutes')
     .operator(printLink);
 }
 

@@ -58,7 +58,7 @@ export function addCommands(program: CliCommand): void {
     .command('reports')
     .argument(...DOMAIN)
     .timeRange()
-    .description('Show who sent mail in the name of a domain, and TLS failures, as receivers report them')
+    .description('Show who sent mail using a domain, and TLS failures, as reported by receivers')
     .example('domains reports example.com --from 2026-01-01', 'All reports since a date')
     .account(showing(routes.reports, writeReports));
   domains

@@ -23,10 +23,10 @@ export function addCommands(program: CliCommand): void {
     .command('erase')
     .argument('<address>', 'Email address of the person', mailAddress)
     .description('Erase a person: submissions with this address in a field, mail to it, copies of mail from it')
-    .option('--all-accounts', 'In all accounts of the server (needs the permission `admin`)', false)
+    .option('--all-accounts', 'In all accounts on the server (requires the permission `admin`)', false)
     .option('--dry-run', 'Only show what would be erased', false)
     .confirmed()
-    .example('erase ana@example.com --dry-run', 'See what is kept of a person')
+    .example('erase ana@example.com --dry-run', 'See what is stored about a person')
     .account(erase);
 }
 

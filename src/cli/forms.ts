@@ -82,7 +82,7 @@ function addForms(program: CliCommand): void {
   forms
     .command('list')
     .pages()
-    .description('List the forms of domains and collections, then the forms created by the API')
+    .description('List the forms of domains and collections, then the forms created with the API')
     .option('--domain <domain>', 'Only this domain')
     .account(
       listing(routes.list, {

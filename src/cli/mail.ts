@@ -57,7 +57,7 @@ function addSuppressions(program: CliCommand): void {
     .command('remove')
     .argument('<address>', 'Suppressed address', mailAddress)
     .description('Remove an address from the suppression list')
-    .option('--form <id>', 'Send it the notifications of this form again')
+    .option('--form <id>', 'Send the notifications of this form to it again')
     .account(
       showing(suppressionRoutes.remove, ({ address }, { write }) =>
         write(`Removed ${printable(address)} from the suppression list.\n`),

@@ -23,7 +23,7 @@ export function addCommands(program: CliCommand): void {
     .summary('Move to PostgreSQL, or back to SQLite')
     .argument('<url>', 'The new database, written as in database.url; ${NAME} and file:/path refer to secrets')
     .description(
-      'Copy the database of a stopped daemon to an empty one of the other kind, and compare every table by its rows and a checksum. An ' +
+      'Copy the database of a stopped daemon to an empty one of the other kind, and compare the rows and a checksum of every table. An ' +
         'interrupted copy continues when the command is run again. server.yml is not changed',
     )
     .option(...CONFIG_OPTION)

@@ -78,7 +78,7 @@ export function addCommands(program: CliCommand, { answerOffline }: { readonly a
   queue
     .command('show')
     .argument(...MESSAGE)
-    .description('Show a message with all recipients and delivery attempts, also while the daemon is not running')
+    .description('Show a message with all recipients and delivery attempts, even if the daemon is not running')
     .operator(showing(routes.show, writeMessage), answerOffline);
   for (const verb of VERBS) {
     filtered(queue.command(verb.verb), ['queued', 'deferred'])

@@ -49,12 +49,12 @@ export function addCommands(program: CliCommand): void {
   program
     .command('restore')
     .summary('Restore a backup')
-    .argument('<file>', 'A file that postern backup has written')
+    .argument('<file>', 'A file written by postern backup')
     .description(
       'Restore the database and the configuration while the daemon is stopped, on this or another host. All checksums are verified ' +
         'before anything is changed',
     )
-    .option('--force', 'Replace files that exist; the old ones are kept beside them', false)
+    .option('--force', 'Replace existing files; the old ones are kept next to them', false)
     .option('--hold-queue', 'Hold all queued mail until you release it', false)
     .option('--database-only', 'Leave the configuration as it is', false)
     .choice('--outside-files <create|skip>', 'What to do with files outside the folder of server.yml', [
@@ -65,7 +65,7 @@ export function addCommands(program: CliCommand): void {
     .option(...CONFIG_OPTION)
     .option(...JSON_OUT)
     .example('restore /var/backups/postern.tar.gz', 'On a new host')
-    .example('restore /var/backups/postern.tar.gz --force --hold-queue', 'In place of what is there')
+    .example('restore /var/backups/postern.tar.gz --force --hold-queue', 'Replace what is already there')
     .action((file: string, flags: RestoreFlags) => restore(terminal, file, flags));
 }
 

@@ -65,15 +65,15 @@ export function addCommands(program: CliCommand, { preflight }: { readonly prefl
     .summary('Set up this machine as a server')
     .argument('<email>', 'Your address: operator of the server, and recipient of the first form', mailAddress)
     .description(
-      'Set up this machine as a server: checks, user, configuration, unit, start, certificate, first form, and the DNS records to add. Needs root and systemd. Makes what is missing and changes nothing that is there, so it is safe to run again',
+      'Set up this machine as a server: checks, user, configuration, unit, start, certificate, first form, and the DNS records to add. Needs root and systemd. Creates what is missing and changes nothing that exists, so it is safe to run again',
     )
     .option('--hostname <name>', 'Host name of the server, such as mail.example.net', domainName)
     .option('--domain <domain>', 'Domain of the first website, which gets a contact form', domainName)
     .option('--no-domain', 'Set up the server without a first form')
     .option('--zone <file>', 'Also write the DNS records to a zone file')
-    .option('--dry-run', 'Check, and show what would be made', false)
+    .option('--dry-run', 'Check, and show what would be created', false)
     .confirmed()
-    .example('setup you@example.com', 'Asks for the host name and the domain, and before it changes anything')
+    .example('setup you@example.com', 'Asks for the host name, the domain and your confirmation')
     .example('setup you@example.com --hostname mail.example.com --yes', 'From a script')
     .action(async (email: string, flags: SetupFlags) => exit(await setup(terminal, { ...flags, email }, preflight)));
 }

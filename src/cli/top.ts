@@ -29,7 +29,7 @@ export function addCommands(program: CliCommand): void {
     .option('--interval <seconds>', 'Time between refreshes', wholeNumber(1, 3600), 2)
     .option('--once', 'Print one screen as text and exit', false)
     .example('top', 'Watch the server until you press q')
-    .example('top --once', 'For a script or a mail')
+    .example('top --once', 'For a script or an email')
     .operator(top);
 }
 

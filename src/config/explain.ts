@@ -167,13 +167,13 @@ function unknownKey(key: string, path: Path, schema: Schema): Finding {
   return { path: [...path, key], message: message + hint, suggestion, key: true };
 }
 
-/** Where it belongs instead: into the map around this one, into one of the maps in it, into another file. */
+/** Where it belongs instead: in the map around this one, in one of the maps in it, in another file. */
 function misplacedKey(key: string, path: Path, schema: Schema): string | undefined {
   if (key.includes('\u00A0')) return '; it has a no-break space in it: use ordinary spaces';
   const around = path.findLastIndex((_, depth) => knownKeys(schema, path.slice(0, depth)).includes(key));
   if (around >= 0) {
     const place = path.slice(0, around).join('.');
-    return `; it belongs ${place === '' ? 'at the left margin' : `into ${place}`}: is it indented too far?`;
+    return `; it belongs ${place === '' ? 'at the left margin' : `in ${place}`}: is it indented too far?`;
   }
   if (path.length > 0) return undefined;
   const known = knownKeys(schema, path);

@@ -146,7 +146,7 @@ export function createAlerts(parts: AlertsParts): Alerts {
     active: () => [...active].flatMap(([kind, found]) => found.map(({ subject }) => ({ kind, subject }))),
     figure: () => ({
       name: 'postern_alerts',
-      help: 'Causes of alerts at the moment, by kind.',
+      help: 'Current causes of alerts, by kind.',
       value: (['certificate', 'block_list', 'receiver'] as const).map((alert) => [
         { alert },
         active.get(alert)?.length ?? 0,

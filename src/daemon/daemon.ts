@@ -300,7 +300,7 @@ async function start(
     counters: [
       {
         name: 'postern_smtp_connections_total',
-        help: 'Inbound SMTP connections, accepted and rejected by a limit.',
+        help: 'Inbound SMTP connections, accepted or rejected because of a limit.',
         counts: counters.connections,
       },
       {
@@ -588,7 +588,7 @@ function daemonFigures({
   return [
     {
       name: 'postern_cluster_daemons',
-      help: 'Living daemons on this database by role, this one included.',
+      help: 'Running daemons on this database by role, including this one.',
       value: ROLES.map((role) => [{ role }, members.count(role)] as const),
     },
     {
@@ -603,7 +603,7 @@ function daemonFigures({
     },
     {
       name: 'postern_tls_certificate_failed_tries',
-      help: 'Tries in a row that failed to obtain the certificate of a host name.',
+      help: 'Consecutive failed attempts to obtain the certificate of a host name.',
       value: (certificate?.states() ?? []).map(({ name, failure }) => [{ name }, failure?.count ?? 0] as const),
     },
     {

@@ -175,7 +175,7 @@ export async function checkDkim(
     target === undefined ? undefined : `It is found through a CNAME to ${target}, which is fine.`,
     // §3.6.1
     listOf(tags, 't').includes('y')
-      ? 't=y says that DKIM is only being tested: remove it when testing is done.'
+      ? 't=y means that DKIM is only being tested. Remove it when testing is done.'
       : undefined,
   ]);
 }
@@ -234,7 +234,7 @@ async function checkDmarc(
   const [only] = found;
   // §4.10: with two of them there is no policy.
   if (found.length > 1) {
-    const problem = 'There must be only one DMARC record, and receivers ignore several: keep one.';
+    const problem = 'There must be only one DMARC record. Receivers ignore multiple records: keep one.';
     return { status: 'duplicate', found, value: '', problem };
   }
   if (only !== undefined) {
@@ -252,7 +252,7 @@ async function checkDmarc(
 /** Whom the reports go to is the owner's choice. */
 function reportsHint(policy: string, reportsTo: string): string | undefined {
   if ((tagList(policy)?.get('rua') ?? '').toLowerCase().includes(`mailto:${reportsTo}`)) return undefined;
-  return `To see its reports with \`postern domains reports\` as well, add mailto:${reportsTo} to rua=.`;
+  return `To also see its reports with \`postern domains reports\`, add mailto:${reportsTo} to rua=.`;
 }
 
 /** Neither the domain nor one above has a policy. */
@@ -452,11 +452,11 @@ export async function checkMx(domain: string, server: MailServer): Promise<Findi
   // RFC 7505 §3
   const nulls = records.filter(({ exchange }) => exchange === '');
   if (nulls.length === records.length) {
-    return wrong('There is a null MX record: it says that the domain accepts no mail.', found);
+    return wrong('There is a null MX record, which means that the domain accepts no mail.', found);
   }
   if (nulls.length > 0) {
     return wrong(
-      'There is a null MX record, which says that the domain accepts no mail, beside other MX records: remove it.',
+      'Besides other MX records, there is a null MX record, which means that the domain accepts no mail: remove it.',
       found,
     );
   }
@@ -484,7 +484,7 @@ export async function checkMx(domain: string, server: MailServer): Promise<Findi
   }
   if (taking.length > 0) {
     return wrong(
-      `Mail goes to ${names(taking)} too, either first or in rotation: remove that record, or give it a higher preference number.`,
+      `Mail also goes to ${names(taking)}, either first or in rotation: remove that record, or give it a higher preference number.`,
       found,
     );
   }
@@ -495,7 +495,7 @@ export async function checkMx(domain: string, server: MailServer): Promise<Findi
   const noAddress = `There is no address of ${names(dead)}`;
   if (ours === undefined) return wrong(`${noAddress}: mail of the domain cannot be delivered.`, found);
   if (dead.some(({ preference }) => preference <= ours.preference)) {
-    return wrong(`${noAddress}: mail from senders who try it first is late or lost. Remove it.`, found);
+    return wrong(`${noAddress}: mail from senders that try it first is delayed or lost. Remove it.`, found);
   }
   return ok(found, [
     others.length === 0 ? undefined : `While this server cannot be reached, mail goes to ${names(others)}.`,

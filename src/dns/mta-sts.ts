@@ -61,9 +61,9 @@ export async function checkMtaSts(domain: string, texts: readonly string[], worl
   if (fetched.text !== policyText(world.hostname)) return ok(found, [SHY.get(fieldOf(fetched.text, 'mode'))]);
   // The id of our own policy: any will do for its first text; sixteen hexadecimal digits are of an earlier one.
   if (policyRecord(world.hostname).endsWith(`id=${id}`)) return ok(found);
-  if (!/^[0-9a-f]{16}$/.test(id)) return ok(found, ['Whenever the policy changes, the id has to.']);
+  if (!/^[0-9a-f]{16}$/.test(id)) return ok(found, ['Whenever the policy changes, the id must change.']);
   return wrong(
-    `id=${id} is of an earlier policy: senders that know that one do not ask for another until it ends.`,
+    `id=${id} belongs to an earlier policy: senders that know it do not fetch a new one until it expires.`,
     found,
   );
 }
@@ -81,15 +81,15 @@ function faultIn({ status, text }: { status: number; text: string }, hostname: s
   if (status !== 200) return `answers ${status}, so that senders find no policy.`;
   if (fieldOf(text, 'version') !== 'STSv1') return 'is not a policy.';
   const mode = fieldOf(text, 'mode');
-  if (mode !== 'enforce' && !SHY.has(mode)) return 'is no policy for senders: mode is not enforce, testing or none.';
+  if (mode !== 'enforce' && !SHY.has(mode)) return 'is not a valid policy: mode is not enforce, testing or none.';
   const age = fieldOf(text, 'max_age');
   if (!/^\d{1,10}$/.test(age) || Number(age) > OLDEST) {
-    return `is no policy for senders: max_age is not a number of seconds up to ${OLDEST}.`;
+    return `is not a valid policy: max_age is not a number of seconds up to ${OLDEST}.`;
   }
   const [, ...parent] = hostname.split('.');
   const names = new Set([hostname, `*.${parent.join('.')}`]);
   const isNamed = fieldsOf(text).some(([name, value]) => name === 'mx' && names.has(value.toLowerCase()));
-  return isNamed || mode === 'none' ? undefined : `does not name ${hostname}: no mail would come here.`;
+  return isNamed || mode === 'none' ? undefined : `does not name ${hostname}: no mail would arrive here.`;
 }
 
 /** Of what is there twice the first counts, except `mx`. */
@@ -116,7 +116,7 @@ export async function checkPolicyHost(
   const found = answer.records;
   const place = placeOf(answer, own);
   if (place === 'here') return ok(found);
-  if (place === 'elsewhere') return wrong('It leads to another server.', found);
+  if (place === 'elsewhere') return wrong('It points to another server.', found);
   return { ...unanswered(place), found };
 }
 
@@ -124,7 +124,7 @@ export async function checkPolicyHost(
 export function checkTlsReporting(texts: readonly string[]): Finding {
   const found = texts.filter((text) => /^v=TLSRPTv1\s*;/.test(text));
   const [only] = found;
-  if (only === undefined) return missing('Nobody is told when mail cannot come encrypted.');
+  if (only === undefined) return missing('Nobody is notified when mail cannot be delivered encrypted.');
   if (found.length > 1) {
     return { status: 'duplicate', found, value: '', problem: 'Only one such record is allowed. Remove the others.' };
   }

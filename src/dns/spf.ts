@@ -227,7 +227,7 @@ async function faultsOf(text: string, ips: readonly string[], place: SpfPlace): 
   return [
     ...outside,
     // Where a limit is passed, that is the error.
-    ...(outside.length > 0 ? [] : [...new Set(errors)].map((reason) => `Receivers take it as an error: ${reason}.`)),
+    ...(outside.length > 0 ? [] : [...new Set(errors)].map((reason) => `Receivers treat it as an error: ${reason}.`)),
     ...ours.flatMap(({ ip, result }) =>
       result === 'pass' || result === 'permerror' ? [] : [`Mail from ${ip} does not pass (${result}).`],
     ),

@@ -19,10 +19,10 @@ export async function lookUpBlockList(zone: string, ip: string, resolver: Resolv
   const codes = answer.records.join(', ');
   // The lists' own errors: asked through a public resolver, too often, or without a key.
   if (answer.records.some((code) => code.startsWith('127.255.255.'))) {
-    const advice = `Ask through a resolver of your own (dns.servers): ${zone} refuses public ones.`;
+    const advice = `Use your own resolver (dns.servers): ${zone} refuses public ones.`;
     return { kind: 'unknown', words: `${zone} refuses to answer (${codes})`, advice };
   }
-  const advice = `That is not the answer of a block list: check whether ${zone} is still one.`;
+  const advice = `A block list does not answer like this: check whether ${zone} still is one.`;
   if (!answer.records.every((code) => code.startsWith('127.'))) {
     return { kind: 'unknown', words: `${zone} answers ${codes}`, advice };
   }

@@ -65,7 +65,7 @@ export interface DoctorParts extends Machine {
 const NO_NAME: Result = {
   status: 'unknown',
   found: 'server.hostname cannot be read',
-  advice: 'Correct server.yml; the checks of DNS need the name of the server.',
+  advice: 'Correct server.yml; the DNS checks need the name of the server.',
 };
 
 /** More than any look at DNS takes; the one who asked waits for all. */
@@ -131,7 +131,7 @@ const SOON = 14 * DAY;
 export async function checkCertificate({ server, tls }: ServerConfig, clock: Clock): Promise<Results> {
   if (tlsModeOf({ server, tls }) === 'off' || tls.files === null) {
     const advice =
-      'Set tls.mode to acme, or to files with a certificate in tls.files: mail is taken in clear text, and some senders refuse that.';
+      'Set tls.mode to acme, or to files with a certificate in tls.files: mail is received in clear text, and some senders refuse that.';
     const found = tls.files === null ? 'there is none' : 'it is not used: tls.mode is off';
     return { status: 'warning', found, advice };
   }
@@ -139,7 +139,7 @@ export async function checkCertificate({ server, tls }: ServerConfig, clock: Clo
   try {
     certificate = new X509Certificate((await readCertificate(tls.files)).cert);
   } catch (error) {
-    const advice = 'See tls.files; until it can be used, the last good certificate goes on.';
+    const advice = 'See tls.files. Until it can be used, the last valid certificate stays in use.';
     return { status: 'failed', found: messageOf(error), advice };
   }
   const until = Date.parse(certificate.validTo);
@@ -147,10 +147,10 @@ export async function checkCertificate({ server, tls }: ServerConfig, clock: Clo
   const left = until - clock.now();
   if (left <= 0) return { status: 'failed', found: `${found}: it has expired`, advice: 'Renew it.' };
   if (certificate.checkHost(server.hostname) === undefined) {
-    const advice = `Have one made that names ${server.hostname}: senders with MTA-STS refuse this one.`;
+    const advice = `Obtain one for ${server.hostname}: senders that use MTA-STS refuse this one.`;
     return { status: 'warning', found: `${found}, not for ${server.hostname}`, advice };
   }
-  const advice = `It ends in ${Math.floor(left / DAY)} days: see whether its renewal works.`;
+  const advice = `It expires in ${Math.floor(left / DAY)} days: check whether renewal works.`;
   return { status: left < SOON ? 'warning' : 'ok', found, advice };
 }
 
@@ -165,7 +165,7 @@ function checkObtained({ name, expiresAt, failure }: CertificateState, clock: Cl
   if (expiresAt === undefined || left <= 0) {
     const shown = expiresAt === undefined ? 'a self-signed certificate is used' : 'the certificate has expired';
     if (why !== undefined) return { status: 'failed', found: `${name}: ${shown}; ${why}`, advice: retry };
-    const advice = 'It is being obtained. Look again in a minute.';
+    const advice = 'It is being obtained. Check again in a minute.';
     return { status: 'warning', found: `${name}: ${shown}`, advice };
   }
   const found = `${name}, until ${isoTime(expiresAt).slice(0, 10)}`;
@@ -189,7 +189,7 @@ async function checkOn(zone: string, ip: string, { resolver }: Host): Promise<Re
     case 'unknown':
       return { status: 'unknown', found: listing.words, advice: listing.advice ?? LATER };
     case 'listed': {
-      const advice = `Find out why, correct it, and ask ${zone} to take the address off.`;
+      const advice = `Find and correct the cause, then ask ${zone} to remove the address.`;
       return { status: 'failed', found: listing.words, advice };
     }
   }

@@ -37,13 +37,13 @@ export async function checkName({ hostname, publicIps, resolver }: Host): Promis
   const absent = publicIps.filter((ip) => !addresses.includes(ip));
   const found = `${hostname} is ${addresses.join(', ')}`;
   if (absent.length > 0 && silenceOf(answer) === undefined) {
-    const advice = `Publish ${absent.join(', ')} as A or AAAA of ${hostname} too, or take it out of server.public_ips.`;
+    const advice = `Publish ${absent.join(', ')} as A or AAAA of ${hostname}, or remove it from server.public_ips.`;
     return { status: 'failed', found, advice };
   }
   const silence = silenceOf(answer) ?? silenceOf(alias);
   if (silence !== undefined) return unanswered(silence);
   if ([...publicIps, ...addresses].some(isPublicAddress)) return { status: 'ok', found };
-  const advice = 'No receiver can reach that: behind NAT name the public address in server.public_ips and in DNS.';
+  const advice = 'No receiver can reach it. Behind NAT, put the public address in server.public_ips and in DNS.';
   return { status: 'warning', found: `${found}, a private address`, advice };
 }
 
@@ -59,7 +59,7 @@ export function unknownAddresses(answer: Answer<string>): Result[] {
   const silence = silenceOf(answer);
   if (silence !== undefined) return [unanswered(silence)];
   if (answer.kind === 'found') return [];
-  const advice = 'Name the addresses that mail leaves from in server.public_ips.';
+  const advice = 'List the addresses that mail is sent from in server.public_ips.';
   return [{ status: 'unknown', found: 'the host name has no address', advice }];
 }
 
@@ -68,7 +68,7 @@ async function checkReverseOf(ip: string, { hostname, resolver }: Host): Promise
   if (answer.kind === 'failed') return unanswered(answer.reason);
   const names = answer.kind === 'found' ? answer.records : [];
   const found = names.length === 0 ? `${ip} has no reverse name` : `${ip} is ${names.join(', ')}`;
-  const advice = `Ask the provider of the address to set its reverse name to ${hostname}: otherwise many receivers refuse the mail.`;
+  const advice = `Ask the provider of the address to set its reverse name to ${hostname}. Otherwise, many receivers refuse the mail.`;
   const told = names.includes(hostname) ? [hostname] : names;
   const own: Answer<string> = { kind: 'found', records: [ip] };
   const places = await Promise.all(told.map(async (each) => placeOf(await resolver.addresses(each), own)));
@@ -124,7 +124,7 @@ export async function checkReports({ hostname, resolver }: Host, domains: readon
   );
   if (without.length > 0) {
     const { type, name, value } = reportConsent(hostname);
-    const advice = `Publish ${type} ${name}: ${value} Until then receivers do not send the DMARC reports of these domains here.`;
+    const advice = `Publish ${type} ${name}: ${value} Until then, receivers do not send these domains’ DMARC reports here.`;
     const found = `${hostname} does not accept the DMARC reports of ${without.map((each) => each.name).join(', ')}`;
     return { status: 'warning', found, advice };
   }

@@ -59,7 +59,7 @@ export async function checkClock({ clock, store }: Machine): Promise<Results> {
   const newest = (await newestEventAt(store)) ?? 0;
   const found = isoTime(now);
   if (newest <= now + MINUTE) return { status: 'ok', found };
-  const advice = 'Set the clock, and keep it right with NTP (apt install systemd-timesyncd).';
+  const advice = 'Set the clock, and keep it accurate with NTP (apt install systemd-timesyncd).';
   return { status: 'failed', found: `${found}, but something happened at ${isoTime(newest)}`, advice };
 }
 
@@ -72,7 +72,7 @@ export async function checkDisk({ databaseFile, snapshot }: Machine): Promise<Re
   const least = snapshot().server.limits.free_disk;
   const found = `${inGigabytes(free)} of ${inGigabytes(blocks * bsize)} free under ${folder}`;
   const status = free < least ? 'failed' : free < 4 * least ? 'warning' : 'ok';
-  const advice = `Below limits.free_disk (${inGigabytes(least)}) nothing is accepted: make room, or shorten retention.`;
+  const advice = `Below limits.free_disk (${inGigabytes(least)}) nothing is accepted: free space, or shorten retention.`;
   return { status, found, advice };
 }
 
@@ -86,7 +86,7 @@ export async function checkDatabase({ store, down }: Machine): Promise<Results> 
     await probeStore(store);
     return { status: 'ok', found: `${store.dialect} takes writes` };
   } catch (error) {
-    const advice = 'Nothing is accepted meanwhile. See the log, the disk, and the rights of the file.';
+    const advice = 'Nothing is accepted until then. Check the log, the disk and the file permissions.';
     return { status: 'failed', found: messageOf(error), advice };
   }
 }
@@ -100,7 +100,7 @@ export async function checkStorage({ store }: Machine): Promise<Results> {
     return { status: 'ok', found: `${bucket.name} can be written and read` };
   } catch (error) {
     const advice =
-      'Meanwhile large posts and messages are not accepted, and mail with stored files waits. See storage.';
+      'Until then, large posts and messages are not accepted, and mail with stored files waits. See storage.';
     return { status: 'failed', found: messageOf(error), advice };
   }
 }
@@ -119,13 +119,14 @@ export async function checkQueue({ store, clock, queueProblem, down }: Machine):
   }
   const problem = queueProblem();
   if (problem !== undefined) {
-    return { status: 'failed', found: problem, advice: 'See the log; postern queue list shows what waits.' };
+    return { status: 'failed', found: problem, advice: 'See the log; postern queue list shows the waiting mail.' };
   }
   if (late > LONG_DUE) {
-    const advice = 'More comes in than leaves: see postern queue list, delivery.concurrency, and the machine’s load.';
+    const advice =
+      'More mail arrives than leaves: check postern queue list, delivery.concurrency and the machine’s load.';
     return { status: 'failed', found, advice };
   }
-  const advice = 'postern queue release lets mail to a destination go on.';
+  const advice = 'To deliver mail to a held destination, run postern queue release.';
   return { status: held > 0 ? 'warning' : 'ok', found, advice };
 }
 
@@ -135,7 +136,7 @@ export async function checkResolver({ resolver, snapshot }: Machine): Promise<Re
   const where = servers.length === 0 ? 'the system’s resolver' : servers.join(', ');
   const answer = await resolver.mx('example.com');
   if (answer.kind !== 'failed') return { status: 'ok', found: `${where} answers` };
-  const advice = 'Nothing is delivered or verified without DNS: name resolvers that answer in dns.servers.';
+  const advice = 'Nothing is delivered or verified without DNS: set dns.servers to resolvers that answer.';
   return { status: 'failed', found: `${where}: ${answer.reason}`, advice };
 }
 
@@ -158,7 +159,7 @@ export async function checkDomains({ store, snapshot }: Machine): Promise<Result
   const verified = rows.filter(({ status }) => status === 'verified').length;
   const named = broken.slice(0, MOST_NAMED).map(({ name, status }) => `${name} is ${status}`);
   const found = [`${verified} of ${rows.length} verified`, ...named].join(', ');
-  const advice = 'postern domains status shows what their DNS lacks; mail of failed ones is held.';
+  const advice = 'postern domains status shows their DNS problems. Mail from failed domains is held.';
   return { status: broken.length === 0 ? 'ok' : 'warning', found, advice };
 }
 
@@ -186,7 +187,7 @@ export function checkProxies({ forwardedBy }: Machine): Results {
   if (peers.length === 0) return [];
   const found = `X-Forwarded-For came from ${peers.slice(0, MOST_NAMED).join(', ')}, not in server.http.trusted_proxies`;
   const advice =
-    'Add your own proxies there: all their visitors share one address and its limits now. The header of anybody else is rightly ignored.';
+    'Add your own proxies there: all their visitors now share one address and its limits. The header is rightly ignored from anyone else.';
   return { status: 'warning', found, advice };
 }
 

@@ -37,12 +37,12 @@ export async function checkPort25(out: WayOut, target: string | undefined): Prom
   const found = tried.map(({ words }) => words).join('; ');
   // A smarthost that cannot be found lets nothing out; of the others that says nothing about the port.
   if (!isSmarthost && tried.every(({ state }) => state === 'untried')) {
-    const advice = 'No mail server was tried: name one that DNS knows (--port25), or look again when DNS answers.';
+    const advice = 'No mail server was tried: specify one that is in DNS (--port25), or check again when DNS answers.';
     return { status: 'unknown', found, advice };
   }
   const advice = isSmarthost
-    ? 'Check host, port, user, password and tls of delivery.relay. Until the smarthost takes mail, all mail waits.'
-    : 'Ask the provider of this machine to open port 25 out, or name a smarthost in delivery.relay.';
+    ? 'Check host, port, user, password and tls of delivery.relay. Until the smarthost accepts mail, all mail waits.'
+    : 'Ask the provider of this machine to open outbound port 25, or set a smarthost in delivery.relay.';
   return { status: 'failed', found, advice };
 }
 

@@ -95,7 +95,7 @@ function strangers(hostname: string, named: readonly string[], own: readonly str
     .map((ip) => ({
       status: 'warning',
       found: `this machine has ${ip}, which is not an address of ${hostname}`,
-      advice: `Publish ${ip.includes(':') ? 'AAAA' : 'A'} ${hostname} ${ip}, or remove ${ip} from this machine: mail may leave from it.`,
+      advice: `Publish ${ip.includes(':') ? 'AAAA' : 'A'} ${hostname} ${ip}, or remove ${ip} from this machine: mail may be sent from it.`,
     }));
 }
 

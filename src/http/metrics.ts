@@ -76,7 +76,7 @@ export function createMetrics(parts: MetricsParts): Metrics {
   const lasting = new Registry();
   const durations = new Histogram({
     name: 'postern_http_request_duration_seconds',
-    help: 'Duration of HTTP requests, to the end of the response.',
+    help: 'Duration of HTTP requests, until the end of the response.',
     labelNames: ['handler'],
     buckets: REQUEST_BUCKETS,
     registers: [lasting],
@@ -100,7 +100,7 @@ export function createMetrics(parts: MetricsParts): Metrics {
     const all: Figure[] = [
       {
         name: 'postern_build_info',
-        help: 'The running version, and its Node.js.',
+        help: 'The running version and its Node.js version.',
         value: [[{ version: parts.version, node: process.versions.node }, 1]],
       },
       {
@@ -128,12 +128,12 @@ export function createMetrics(parts: MetricsParts): Metrics {
       { name: 'postern_submissions_total', help: 'Form posts by outcome.', value: labelled('outcome', submissions) },
       {
         name: 'postern_http_requests_total',
-        help: 'Answered HTTP requests by class of their status.',
+        help: 'Answered HTTP requests by status class.',
         value: labelled('class', requests),
       },
       {
         name: 'postern_event_loop_delay_seconds',
-        help: '99th percentile of the event loop delay of the main thread since the last scrape.',
+        help: '99th percentile of the event loop delay in the main thread since the last scrape.',
         value: lag.percentile(99) / 1e9,
       },
       ...(parts.counters ?? []).map(({ counts, ...each }) => ({ ...each, value: labelled('outcome', counts) })),
@@ -205,7 +205,7 @@ async function processFigures(): Promise<Figure[]> {
     { name: 'process_resident_memory_bytes', help: 'Resident memory.', value: process.memoryUsage.rss() },
     {
       name: 'process_start_time_seconds',
-      help: 'Start of the process, in seconds since the epoch.',
+      help: 'Start time of the process, in seconds since the epoch.',
       value: Math.round(performance.timeOrigin / 1000),
     },
     ...(descriptors === undefined
@@ -234,12 +234,12 @@ export function createDatabaseMetrics(opened: Store, clock: Clock): DatabaseMetr
   const registers = [registry];
   const errors = new Counter({
     name: 'postern_database_errors_total',
-    help: 'Failed reads and writes of the database.',
+    help: 'Failed database reads and writes.',
     registers,
   });
   const durations = new Histogram({
     name: 'postern_database_duration_seconds',
-    help: 'Duration of reads and writes of the database, with the wait for a connection.',
+    help: 'Duration of database reads and writes, including the wait for a connection.',
     labelNames: ['operation'],
     buckets: BUCKETS,
     registers,
@@ -248,7 +248,7 @@ export function createDatabaseMetrics(opened: Store, clock: Clock): DatabaseMetr
   if (connections !== undefined) {
     new Gauge({
       name: 'postern_database_connections',
-      help: 'Connections to PostgreSQL that are used or idle, and work that waits for one.',
+      help: 'PostgreSQL connections in use or idle, and work waiting for one.',
       labelNames: ['state'],
       registers,
       collect() {
@@ -309,7 +309,7 @@ export function createDeliveryMetrics(): DeliveryMetrics {
   const registers = [registry];
   const deliveries = new Counter({
     name: 'postern_deliveries_total',
-    help: 'Ends of delivery attempts, by outcome and receiver.',
+    help: 'Completed delivery attempts, by outcome and receiver.',
     labelNames: ['outcome', 'receiver'],
     registers,
   });
@@ -328,7 +328,7 @@ export function createDeliveryMetrics(): DeliveryMetrics {
   });
   const noRoute = new Gauge({
     name: 'postern_delivery_no_route',
-    help: '1 while no mail server can be reached from this machine, so that the other daemons deliver its mail.',
+    help: '1 while no mail server can be reached from this machine and the other daemons deliver its mail.',
     registers,
   });
   let hasRoute: (() => boolean) | undefined;

@@ -283,7 +283,11 @@ export async function arcSeal(message: Hashed, { chain, results, key, now }: Sea
   const i = `i=${last + 1}`;
   const found = `ARC-Authentication-Results: ${i};${results}\r\n`;
   const tags = [i, ...messageTags(message, key, now)];
-  const signature = await signHeader('ARC-Message-Signature', { ...selectFields(message.fields, ARC_SIGNED), tags }, key);
+  const signature = await signHeader(
+    'ARC-Message-Signature',
+    { ...selectFields(message.fields, ARC_SIGNED), tags },
+    key,
+  );
   // A seal of a chain that has failed vouches for itself alone (§5.1.2).
   const before =
     chain === 'pass' ? Array.from({ length: last }, (_, at) => inOrder(sets.get(at + 1) ?? [])).flat() : [];

@@ -20,7 +20,7 @@ test.each<[string, string[], number, object]>([
   ['new', [HOST], 0, { status: 'ok', found: expect.stringMatching(/^CN=mail\.example\.net, until \d{4}-\d\d-\d\d$/) }],
   ['with one name of several', ['example.net', HOST], 0, { status: 'ok' }],
   ['of a wildcard', ['*.example.net'], 0, { status: 'ok' }],
-  ['that ends soon', [HOST], 355 * DAY, { status: 'warning', advice: expect.stringContaining('ends in 9 days') }],
+  ['that ends soon', [HOST], 355 * DAY, { status: 'warning', advice: expect.stringContaining('expires in 9 days') }],
   ['that has ended', [HOST], 365 * DAY, { status: 'failed', found: expect.stringContaining('expired') }],
   ['of another host', ['other.test'], 0, { status: 'warning', advice: expect.stringContaining(HOST) }],
 ])('a certificate %s', async (_what, names, later, expected) => {

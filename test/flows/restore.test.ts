@@ -296,7 +296,7 @@ test('a backup of a stranger creates regular files that others cannot write, and
   await symlink(away, join(saved.world.folder, 'projects'));
   expect(await restore(script)).toMatchObject({
     code: 1,
-    err: `${saved.world.folder}/projects is a symbolic link to ${away}, and nothing is written through it. Replace it by a folder, or leave the configuration as it is with --database-only`,
+    err: `${saved.world.folder}/projects is a symbolic link to ${away}, and nothing is written through it. Replace it with a folder, or leave the configuration as it is with --database-only`,
   });
   expect(await readdir(away)).toEqual([]);
   await rm(join(saved.world.folder, 'projects'));

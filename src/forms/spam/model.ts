@@ -179,7 +179,7 @@ function bounded(odds: number, most: number): number {
 
 // What a project has learned: weights of words that are added to those of the shipped model, which is where every project
 // starts. A decision moves the weights of the words of its submission just so far that it would have been decided so, and
-// never so far that what the project accepted lately would be spam.
+// never so far that what the form accepted lately would be spam.
 
 /** Words share these: a power of two. */
 const LEARNED_BUCKETS = 2 ** 16;
@@ -219,7 +219,7 @@ interface Lesson {
 
 interface Decision extends Lesson {
   readonly isSpam: boolean;
-  /** What the project accepted lately. */
+  /** What the form accepted lately. */
   readonly accepted: readonly Lesson[];
 }
 
