@@ -147,7 +147,8 @@ export async function startPostgres(
   async function close(): Promise<void> {
     if (isFrozen) signal('SIGCONT');
     await server.stop('SIGINT'); // fast shutdown: sessions are cut, the database is left whole
-    await rm(folder, { recursive: true, force: true });
+    // Processes that ended with their server may still write.
+    await rm(folder, { recursive: true, force: true, maxRetries: 20, retryDelay: 100 });
   }
 }
 

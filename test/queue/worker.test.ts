@@ -424,6 +424,13 @@ describe('mail of a suspended tenant', () => {
     await expect.poll(() => peer.lines.filter((line) => line.startsWith('RCPT')).length).toBe(2);
     await queue.store.write(changeTenant(tenant, { suspended: true }));
     queue.worker.wake();
+    // What is given back is claimed at the next look, within five seconds of the clock that stands still here.
+    async function states() {
+      queue.worker.wake();
+      const all = await Promise.all(messages.map((message) => queue.deliveries(message)));
+      return all.flatMap((each) => Object.values(each).map(({ state }) => state));
+    }
+    await expect.poll(states, { interval: 200 }).toEqual(messages.map(() => 'deferred'));
     for (const message of messages) {
       expect(await queue.reaches(message, 'deferred')).toMatchObject({ attempts: 0, tries: [] });
     }
