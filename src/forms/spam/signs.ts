@@ -22,17 +22,17 @@ interface Kind {
 
 export const REASONS = {
   honeypot: { points: [100, 100], what: 'a field that people do not see was filled in' },
-  blocklist: { points: [100, 100], what: 'a word, address, domain or network of the form’s blocklist' },
+  blocklist: { points: [100, 100], what: 'a word, address, domain or network on the form’s blocklist' },
   max_per_hour: {
     points: [100, 100],
-    what: 'one more than the form takes in an hour (`max_per_hour`); its visitor is told of success',
+    what: 'over the form’s hourly limit (`max_per_hour`); the visitor sees success',
   },
-  words: { points: [-60, 60], what: 'its words, and pairs of words, as the shipped model knows them' },
+  words: { points: [-60, 60], what: 'its words, and pairs of words, as the shipped model rates them' },
   structure: {
     points: [-40, 40],
     what: 'how it is built: links (shortened, without `https://`, to free hosts, messengers and cheap domains), sums of money, the shape of name and address',
   },
-  learned: { points: [-40, 40], what: 'its words, as the project’s own decisions (spam, no spam) know them' },
+  learned: { points: [-40, 40], what: 'its words, as rated by the project’s own decisions (spam, no spam)' },
   phrases: {
     points: [-40, 40],
     what: 'phrases of the usual kinds of spam, of offers, and of people who ask for something, in 20 languages',
@@ -46,7 +46,7 @@ export const REASONS = {
   header_injection: { points: [60, 60], what: 'a line break and a mail header in a field of one line' },
   header_lines: { points: [10, 60], what: 'MIME headers: 10; a `Bcc:` line with an address: 15; both: 60' },
   line_breaks: { points: [8, 8], what: 'a line break in a field of one line' },
-  probe: { points: [36, 36], what: 'code that a vulnerability scanner tries, and no words beside it' },
+  probe: { points: [36, 36], what: 'code that a vulnerability scanner tries, without other words' },
   same_text: { points: [15, 30], what: 'the same longer text in three fields or more: 15; with a link: 30' },
   repetition: { points: [10, 15], what: 'one character 50 times in a row: 10; few words over and over: 15' },
   script_mismatch: {
@@ -58,15 +58,15 @@ export const REASONS = {
     points: [12, 50],
     what: 'mostly random letters: 12; almost nothing else: 24; a message of nothing else: 36; nothing but words of random capitals in two fields or more: 50',
   },
-  disposable_address: { points: [9, 9], what: 'a mail address that is thrown away after use' },
-  no_mx: { points: [10, 10], what: 'a mail address whose domain takes no mail' },
+  disposable_address: { points: [9, 9], what: 'a disposable mail address' },
+  no_mx: { points: [10, 10], what: 'a mail address whose domain accepts no mail' },
   headers: {
     points: [2, 10],
-    what: 'the request says that it is a browser’s, or a program’s, and its headers say otherwise',
+    what: 'the request claims to come from a browser, or a program, but its headers say otherwise',
   },
   page_token: {
     points: [10, 12],
-    what: 'the token of the page: sent sooner than people write 12, used before or forged 10',
+    what: 'the page’s token: sent faster than people write: 12; used before or forged: 10',
   },
   challenge: { points: [-4, -4], what: 'the visitor passed the form’s challenge' },
   test: { points: [0, 0], what: 'a test that was sent through the API or the console' },
