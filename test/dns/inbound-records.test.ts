@@ -116,7 +116,10 @@ describe('MX', () => {
     [
       'a name that is not there before us',
       [mx('5 gone.test'), mx('10 mail.our.test')],
-      { status: 'wrong', problem: expect.stringMatching(/^There is no address of gone\.test: .*delayed.*Remove it\.$/) },
+      {
+        status: 'wrong',
+        problem: expect.stringMatching(/^There is no address of gone\.test: .*delayed.*Remove it\.$/),
+      },
     ],
     [
       'a name that is not there behind us',

@@ -58,7 +58,12 @@ const OWN_LISTENER = { host: '127.0.0.9', port: 2525, mark: 'secret' };
 
 test.each([
   ['our own listener', [], OWN_LISTENER, { port: 2525, hosts: [{ addresses: ['127.0.0.9'] }], mark: 'secret' }],
-  ['our host name, where the listener is elsewhere', [], undefined, { port: 25, hosts: [{ addresses: ['127.0.0.3'] }] }],
+  [
+    'our host name, where the listener is elsewhere',
+    [],
+    undefined,
+    { port: 25, hosts: [{ addresses: ['127.0.0.3'] }] },
+  ],
   [
     'our host name, where a proxy stands before the listener',
     ['127.0.0.0/8'],

@@ -204,7 +204,10 @@ describe('limits', () => {
     ['no mark', 'secret', 'XOWN'],
     ['a mark where there is none', undefined, 'XOWN undefined'],
   ])('%s is an error like any other', async (_what, mark, command) => {
-    const listener = await startInboundSmtp({ limits: { smtp: { errors: 2 } }, ...(mark === undefined ? {} : { mark }) });
+    const listener = await startInboundSmtp({
+      limits: { smtp: { errors: 2 } },
+      ...(mark === undefined ? {} : { mark }),
+    });
     const client = await listener.client();
     await client.say('EHLO client.test');
     expect(await client.say(command)).toBe('500 5.5.1 Command not recognized');
