@@ -419,7 +419,7 @@ describe('mail of a suspended tenant', () => {
     const peer = await startSmtpPeer({ script: { rcpt: { reply: '250 2.1.5 ok', afterMs: 3000 } } });
     const queue = await startQueue({ records: mailDomain('example.test'), port: peer.port });
     const { tenant } = await testKey(queue.store);
-    const messages = [];
+    const messages: string[] = [];
     for (let i = 0; i < 4; i++) messages.push(await queue.send(`u${i}@example.test`, { tenant }));
     await expect.poll(() => peer.lines.filter((line) => line.startsWith('RCPT')).length).toBe(2);
     await queue.store.write(changeTenant(tenant, { suspended: true }));
