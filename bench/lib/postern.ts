@@ -78,7 +78,7 @@ export async function startPostern(options: DaemonOptions = {}): Promise<Daemon>
   const database = options.database ?? `sqlite:${join(folder, 'postern.db')}`;
   const dns = await startDnsServer([]);
   const ports = { port: await freePort(), smtpPort: await freePort() };
-  const place = { folder, ...ports, dns: dns.address, deliverTo, mailPort, takesMail, seals, database, environment };
+  const place = { folder, ...ports, dns: dns.address, deliverTo, mailPort, takesMail, seals, database };
   await writeProject(folder, formTo);
   let running: Served;
   try {
@@ -88,7 +88,7 @@ export async function startPostern(options: DaemonOptions = {}): Promise<Daemon>
     dns.set([...(await recordsToPublish(database)), ...records]);
     fill?.(join(folder, 'postern.db'));
     await writeServer(place, '6h');
-    running = await serve(place);
+    running = await serve(place, environment);
   } catch (error) {
     await dns.close();
     throw error;
@@ -132,7 +132,6 @@ interface Place {
   readonly takesMail: boolean;
   readonly seals: boolean;
   readonly database: string;
-  readonly environment: Readonly<Record<string, string>>;
 }
 
 async function writeServer(
@@ -174,10 +173,11 @@ interface Served {
   stop(): Promise<void>;
 }
 
-type ServedPlace = Pick<Place, 'folder' | 'port'> & Partial<Pick<Place, 'environment'>>;
-
-/** Starts the daemon and waits until it is ready. */
-export async function serve({ folder, port, environment = {} }: ServedPlace): Promise<Served> {
+/** Starts the daemon, with more in its environment, and waits until it is ready. */
+export async function serve(
+  { folder, port }: Pick<Place, 'folder' | 'port'>,
+  environment: Readonly<Record<string, string>> = {},
+): Promise<Served> {
   const log = createWriteStream(join(folder, 'log'), { flags: 'a' });
   await once(log, 'open');
   const launcher = `${import.meta.dirname}/../../bin/postern`;

@@ -93,11 +93,11 @@ describe('in a terminal', () => {
   test.each(['Ctrl-C', 'a signal'])('%s ends it as well, with the settings of the terminal as before', async (how) => {
     const http = await busy();
     const folder = await temporaryFolder();
-    const end = '(while ! [ -e now ]; do sleep 0.1; done; kill -TERM $$)';
-    const top = `${end} & exec '${LAUNCHER}' top --url unix:${http.socket}`;
-    await writeFile(join(folder, 'top.sh'), top);
-    const act = how === 'Ctrl-C' ? '\u0003' : () => writeFileSync(join(folder, 'now'), '');
-    const command = 'stty -a > before; sh top.sh; stty -a > after; touch now';
+    const byKey = how === 'Ctrl-C';
+    const end = byKey ? '' : '(while ! [ -e now ]; do sleep 0.1; done; kill -TERM $$) &';
+    await writeFile(join(folder, 'top.sh'), `${end} exec '${LAUNCHER}' top --url unix:${http.socket}`);
+    const act = byKey ? '\u0003' : () => writeFileSync(join(folder, 'now'), '');
+    const command = 'stty -a > before; sh top.sh; stty -a > after';
     const { raw } = await typeIn(['sh', '-c', command], { folder, keys: [['q quit', act]] });
     expect(raw.split(ENTER)).toHaveLength(2);
     expect(raw.split(LEAVE)).toHaveLength(2);

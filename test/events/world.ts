@@ -21,6 +21,7 @@ import type { Transport } from '../../src/queue/transport.ts';
 import { Worker } from '../../src/queue/worker.ts';
 import { testClock, type TestClock } from '../harness/clock.ts';
 import { openTestStore } from '../harness/store.ts';
+import { submissionRow } from '../harness/submissions.ts';
 
 const TENANT = OPERATOR;
 /** The event that stands for a letter to an owner, for it is written in the unit that makes the letter; no webhook is told. */
@@ -160,7 +161,7 @@ export async function eventWorld(given: { snapshot?: Snapshot; store?: Store } =
       ]),
     /** A submission (the first is sub_1) and the event of it. */
     async submit(given: Partial<SubmissionRow>, also: readonly Statement[] = []): Promise<string> {
-      const row = { ...SUBMISSION, id: `sub_${++submissions}`, created_at: clock.now(), ...given };
+      const row = submissionRow(clock.now(), { tenant: TENANT, id: `sub_${++submissions}`, ...given });
       const { id: submission, form, domain, created_at: at } = row;
       const event = { type: 'submission.accepted', tenant: TENANT, at, data: { form }, submission, domain } as const;
       await store.write([insertSubmission(row), ...also, recordEvent(event)]);
@@ -176,24 +177,6 @@ export async function eventWorld(given: { snapshot?: Snapshot; store?: Store } =
       store.read.selectFrom('webhooks').selectAll().where('id', '=', id).executeTakeFirstOrThrow(),
   });
 }
-
-const SUBMISSION = {
-  tenant: TENANT,
-  form: 'example.com/contact',
-  domain: 'example.com',
-  revision: '',
-  fields: '[]',
-  control: '{}',
-  ip: '',
-  user_agent: '',
-  referer: '',
-  status: 'accepted',
-  spam_score: 0,
-  spam_reasons: '[]',
-  environment: 'live',
-  unread: 1,
-  has_files: 0,
-} as const;
 
 const NO_MAIL: Transport = {
   send: () => expect.unreachable('no mail is sent here'),

@@ -7,6 +7,7 @@ import { filesOf, readFile, insertSubmission } from '../../src/store/submissions
 import { ROW_BLOBS, type Store } from '../../src/store/store.ts';
 import { testClock } from '../harness/clock.ts';
 import { openTestStore } from '../harness/store.ts';
+import { submissionRow } from '../harness/submissions.ts';
 
 const PIECE = 256 * 1024;
 const head = { field: 'cv', filename: 'cv.pdf', contentType: 'application/pdf' };
@@ -17,25 +18,7 @@ async function chunkSizes(store: Store): Promise<number[]> {
 }
 
 async function submit(store: Store, uploads: readonly Upload[]): Promise<void> {
-  const submission = insertSubmission({
-    id: 'sub_1',
-    tenant: 't',
-    form: 'f',
-    domain: 'd',
-    revision: 'r',
-    fields: '[]',
-    control: '{}',
-    ip: '',
-    user_agent: '',
-    referer: '',
-    status: 'accepted',
-    spam_score: 0,
-    spam_reasons: '[]',
-    environment: 'live',
-    unread: 1,
-    has_files: 0,
-    created_at: 1,
-  });
+  const submission = insertSubmission(submissionRow(1, { id: 'sub_1' }));
   const files = uploads.map((upload) => ({ ...upload, last: { bytes: upload.tail } }));
   await store.write([submission, ...fileStatements('sub_1', files, 1)]);
 }

@@ -10,26 +10,9 @@ import {
 } from '../../src/store/submissions.ts';
 import type { Store } from '../../src/store/store.ts';
 import { openTestStore } from '../harness/store.ts';
+import { submissionRow } from '../harness/submissions.ts';
 
-const submission = {
-  id: 'sub_1',
-  tenant: 'ten_1',
-  form: 'example.com/contact',
-  domain: 'example.com',
-  revision: 'rev_1',
-  fields: '[]',
-  control: '{}',
-  ip: '',
-  user_agent: '',
-  referer: '',
-  status: 'accepted' as const,
-  spam_score: 0,
-  spam_reasons: '[]',
-  environment: 'live' as const,
-  unread: 1,
-  has_files: 0,
-  created_at: 1,
-};
+const submission = submissionRow(1, { id: 'sub_1' });
 
 function chunk(file: string, seq: number, created_at = 1) {
   return insertFileChunk({ file, seq, bytes: Uint8Array.of(seq, 0, 255), created_at });
