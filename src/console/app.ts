@@ -63,23 +63,26 @@ function Shown({ path }: { readonly path: string }): ComponentChildren {
   const [entry, params] = find(path);
   const load = entry?.load;
   const [loaded, setLoaded] = useState<{
-    load: PageEntry['load'];
-    component: (props: PageProps) => ComponentChildren;
+    readonly load: PageEntry['load'];
+    /** Undefined: it could not be loaded. */
+    readonly component: ((props: PageProps) => ComponentChildren) | undefined;
   }>();
-  const [failed, setFailed] = useState(false);
   useEffect(() => {
     if (load === undefined || loaded?.load === load) return;
+    // A module may come when another page is shown already.
+    let isWanted = true;
     load().then(
-      (component) => setLoaded({ load, component }),
-      () => setFailed(true),
+      (component) => isWanted && setLoaded({ load, component }),
+      () => isWanted && setLoaded({ load, component: undefined }),
     );
+    return () => void (isWanted = false);
   }, [load]);
   if (entry === undefined) {
     return html`<div class="empty"><h1>There is no such page</h1><p><a href=${href('/')}>Overview</a></p></div>`;
   }
-  if (failed)
-    return html`<div class="note bad" role="alert"><p>This page could not be loaded. It may be of a version before an upgrade. <a href=${location.href} target="_self">Load it again</a></p></div>`;
   if (loaded === undefined || loaded.load !== load) return html`<${Loading} lines=${6} />`;
+  if (loaded.component === undefined)
+    return html`<div class="note bad" role="alert"><p>This page could not be loaded. It may be of a version before an upgrade. <a href=${location.href} target="_self">Load it again</a></p></div>`;
   return html`<${loaded.component} params=${params} />`;
 }
 

@@ -40,6 +40,15 @@ export function go(path: string, query: Readonly<Record<string, unknown>> = {}, 
   place.notify();
 }
 
+/**
+ * Whether the same page is still shown, for work that takes time: `const isHere = thisPage(); await …; if (isHere()) go('/projects')`.
+ * Whoever has gone to another page meanwhile stays there.
+ */
+export function thisPage(): () => boolean {
+  const { path } = currentPlace();
+  return () => currentPlace().path === path;
+}
+
 /** Changes values of the query and stays on the page; what is undefined or empty goes. */
 export function setQuery(values: Readonly<Record<string, unknown>>, options?: { readonly replace?: boolean }): void {
   const { path, query } = currentPlace();

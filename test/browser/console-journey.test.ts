@@ -45,7 +45,7 @@ async function journey(page: BrowserPage): Promise<void> {
   await user.press('Create project');
   await user.fill('Name', 'Shop');
   await user.press('Create project');
-  await user.see('Configuration');
+  await user.until("document.querySelector('h1')?.textContent.startsWith('Shop')");
 
   await user.page('Domains');
   await user.press('Add domain');

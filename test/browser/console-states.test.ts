@@ -217,7 +217,8 @@ test('the keyboard alone is enough, and each thing that has the focus shows it',
     ).toBe(true);
   }
   await page.keyboard.press('Escape');
-  await dialog.waitFor({ state: 'detached' });
+  // The dialog has no name as soon as it is hidden: it is answered when its element is gone.
+  await page.locator('dialog').waitFor({ state: 'detached' });
   expect((await focused(page)).element).toContain('Revoke');
   await page.keyboard.press('Enter');
   await dialog.waitFor();
@@ -230,6 +231,31 @@ test('the keyboard alone is enough, and each thing that has the focus shows it',
   await page.keyboard.press('ArrowRight');
   await expect.poll(() => page.url()).toContain('tab=activity');
   expect((await focused(page)).element).toBe('tab Activity');
+  expect(problems).toEqual([]);
+});
+
+test('whoever leaves a page while a button works stays where they went', async () => {
+  const { world, page, problems } = await open();
+  const asked = Promise.withResolvers<void>();
+  const answered = Promise.withResolvers<void>();
+  await page.route(/\/projects$/, async (route) => {
+    if (route.request().method() !== 'POST') return route.continue();
+    asked.resolve();
+    await answered.promise;
+    return route.continue();
+  });
+  await page.goto(`${world.url}/console/projects?new=true`);
+  await page.getByLabel('Name', { exact: true }).fill('Shop');
+  await page.getByRole('button', { name: 'Create project' }).click();
+  await asked.promise;
+  await page.getByRole('link', { name: 'Domains' }).click();
+  await page.getByRole('heading', { level: 1, name: 'Domains' }).waitFor();
+  const made = page.waitForResponse(/\/projects$/);
+  answered.resolve();
+  expect((await made).ok()).toBe(true);
+  // Time for what the page does with the answer.
+  await page.evaluate('new Promise((resolve) => setTimeout(resolve, 200))');
+  expect(new URL(page.url()).pathname).toBe('/console/domains');
   expect(problems).toEqual([]);
 });
 

@@ -25,7 +25,7 @@ import { Field } from '../components/fields.ts';
 import { confirm, doing, say } from '../components/messages.ts';
 import { type Loaded, useListing, useLoaded } from '../data.ts';
 import { html, type ComponentChildren, useState } from '../lib.ts';
-import { go, href, setQuery, usePlace } from '../router.ts';
+import { go, href, setQuery, thisPage, usePlace } from '../router.ts';
 import { can } from '../session.ts';
 
 type Domain = AnswerOf<typeof domains.show>;
@@ -103,11 +103,12 @@ function AddDomain(): ComponentChildren {
   const all = found.data?.projects ?? [];
   const chosen = project === '' ? (all[0]?.slug ?? '') : project;
   async function add(): Promise<void> {
+    const isHere = thisPage();
     try {
       const body = { domain: name.trim(), project: chosen };
       const { domain } = await call<typeof domains.create>('POST /domains', { body });
       say(`${domain} was added. Publish its records next.`);
-      go(`/domains/${domain}`);
+      if (isHere()) go(`/domains/${domain}`);
     } catch (failure) {
       if (!(failure instanceof ApiError)) throw failure;
       setError(failure);
@@ -205,13 +206,14 @@ function Actions({
 }): ComponentChildren {
   const params = { domain };
   async function remove(): Promise<void> {
+    const isHere = thisPage();
     const text = `Its forms stop working, and mail for it is not forwarded any more. Queued mail is still sent: keep the DKIM records until it has gone.`;
     if (!(await confirm({ title: `Remove ${domain}?`, text, action: 'Remove domain', type: domain }))) return;
     const done = await doing(
       () => call<typeof domains.remove>('DELETE /domains/:domain', { params }),
       `${domain} was removed.`,
     );
-    if (done) go('/domains');
+    if (done && isHere()) go('/domains');
   }
   return html`<${Action} run=${check}>Check now<//><${Action} kind="quiet" run=${remove}>Remove<//>`;
 }

@@ -24,7 +24,7 @@ import { confirm, doing } from '../components/messages.ts';
 import { Preview } from '../components/preview.ts';
 import { useListing, useLoaded } from '../data.ts';
 import { html, type ComponentChildren, useState } from '../lib.ts';
-import { go, href, setQuery, usePlace, type PageProps } from '../router.ts';
+import { go, href, setQuery, thisPage, usePlace, type PageProps } from '../router.ts';
 import { can } from '../session.ts';
 
 type Form = AnswerOf<typeof forms.list>['forms'][number];
@@ -115,6 +115,7 @@ function NewForm(): ComponentChildren {
   ] as const;
   const recipients = to.split(/[\s,;]+/).filter((address) => address !== '');
   async function create(): Promise<void> {
+    const isHere = thisPage();
     try {
       const made =
         kind === INSTANT
@@ -122,7 +123,7 @@ function NewForm(): ComponentChildren {
           : await call<typeof forms.create>('POST /forms', {
               body: { name, to: recipients, ...(kind !== ANYWHERE && { domain: kind }) },
             });
-      go(`/forms/${made.id}`);
+      if (isHere()) go(`/forms/${made.id}`);
     } catch (failure) {
       if (!(failure instanceof ApiError)) throw failure;
       setError(failure);
@@ -375,6 +376,7 @@ function Settings({ form, reload }: SettingsProps): ComponentChildren {
 }
 
 async function removeForm({ id, name, source }: AnyForm): Promise<void> {
+  const isHere = thisPage();
   const text = html`<p>Its address <code>${id}</code> accepts nothing any more: pages that post to it show an error. Its submissions are kept.</p>`;
   if (!(await confirm({ title: `Delete ${name}?`, text, action: 'Delete form', type: name }))) return;
   const params = { id };
@@ -385,7 +387,7 @@ async function removeForm({ id, name, source }: AnyForm): Promise<void> {
         : call<typeof forms.remove>('DELETE /forms/*id', { params }),
     `The form ${name} is deleted.`,
   );
-  if (isDone) go('/forms');
+  if (isDone && isHere()) go('/forms');
 }
 
 /** Settings with a field of their own; all others are edited as JSON. */

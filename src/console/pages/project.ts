@@ -10,7 +10,7 @@ import { confirm, doing, say } from '../components/messages.ts';
 import { Preview } from '../components/preview.ts';
 import { useListing, useLoaded } from '../data.ts';
 import { html, type ComponentChildren, useEffect, useState } from '../lib.ts';
-import { go, href, setQuery, usePlace, type PageProps } from '../router.ts';
+import { go, href, setQuery, thisPage, usePlace, type PageProps } from '../router.ts';
 import { can } from '../session.ts';
 
 type Project = AnswerOf<typeof projects.show>;
@@ -61,9 +61,10 @@ function NewProject(): ComponentChildren {
   const [name, setName] = useState('');
   const [fault, setFault] = useState<string>();
   async function create(): Promise<void> {
+    const isHere = thisPage();
     try {
       const { slug } = await call<typeof projects.create>('POST /projects', { body: { name } });
-      go(`/projects/${slug}`);
+      if (isHere()) go(`/projects/${slug}`);
     } catch (error) {
       if (!(error instanceof ApiError)) throw error;
       setFault(error.details[0]?.message ?? error.message);
@@ -103,13 +104,14 @@ const TABS = [
 ] as const;
 
 async function remove({ slug, name }: Project): Promise<void> {
+  const isHere = thisPage();
   const text = html`<p>Its domains and forms stop working at once. Submissions are kept, and queued mail is still sent.</p>`;
   if (!(await confirm({ title: `Delete ${name}?`, text, action: 'Delete project', type: slug }))) return;
   const done = await doing(
     () => call<typeof projects.remove>('DELETE /projects/:slug', { params: { slug } }),
     `The project ${name} is deleted.`,
   );
-  if (done) go('/projects');
+  if (done && isHere()) go('/projects');
 }
 
 interface OfProject {

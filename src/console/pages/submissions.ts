@@ -11,7 +11,7 @@ import { Check, DayFields, isTyping, momentsOf, MoreFilters, Search, Select } fr
 import { say } from '../components/messages.ts';
 import { useListing, useLoaded, type Listing } from '../data.ts';
 import { createChange, html, type ComponentChildren, useEffect, useRef, useState } from '../lib.ts';
-import { currentPlace, go, href, setQuery, usePlace } from '../router.ts';
+import { currentPlace, go, href, setQuery, thisPage, usePlace } from '../router.ts';
 import { can } from '../session.ts';
 import { type ActionName, type Perform, senderOf, Submission, textOf } from './submission.ts';
 
@@ -172,10 +172,11 @@ export function Submissions({ params }: { readonly params: Readonly<Record<strin
       if (open !== undefined && ids.includes(open)) step(1, ids);
       return deleteLater(ids, reload);
     }
+    const isHere = thisPage();
     const done = await carryOut(action, ids);
     if (done.length === 0) return;
     // It leaves the list that it was in: on with the next.
-    if (/spam|ham/.test(action) && filters.view !== 'all' && open !== undefined && done.includes(open)) step(1, done);
+    if (/spam|ham/.test(action) && filters.view !== 'all' && open !== undefined && done.includes(open) && isHere()) step(1, done);
     const back = REVERSE[action];
     say(`${count(done)} ${SAID[action]}`, back === undefined ? {} : { undo: () => void carryOut(back, done) });
   }

@@ -7,7 +7,7 @@ import { Field } from '../components/fields.ts';
 import { doing, say } from '../components/messages.ts';
 import { useListing } from '../data.ts';
 import { html, type ComponentChildren, useState } from '../lib.ts';
-import { href, setQuery, usePlace } from '../router.ts';
+import { href, setQuery, thisPage, usePlace } from '../router.ts';
 
 type Suppression = AnswerOf<typeof suppressions.list>['suppressions'][number];
 
@@ -77,10 +77,11 @@ function NewEntry({ done }: { readonly done: () => void }): ComponentChildren {
   const [address, setAddress] = useState('');
   const [fault, setFault] = useState<string>();
   async function add(): Promise<void> {
+    const isHere = thisPage();
     try {
       await call<typeof suppressions.create>('POST /suppressions', { body: { address } });
       say(`${address} gets no mail any more.`);
-      setQuery({ new: undefined });
+      if (isHere()) setQuery({ new: undefined });
       done();
     } catch (error) {
       if (!(error instanceof ApiError)) throw error;

@@ -20,7 +20,7 @@ import { Check, Field, Select } from '../components/fields.ts';
 import { confirm, doing } from '../components/messages.ts';
 import { type Loaded, useListing, useLoaded } from '../data.ts';
 import { html, type ComponentChildren, useState } from '../lib.ts';
-import { go, href, setQuery, usePlace, type PageProps } from '../router.ts';
+import { go, href, setQuery, thisPage, usePlace, type PageProps } from '../router.ts';
 import { can } from '../session.ts';
 
 type Webhook = AnswerOf<typeof webhooks.list>['webhooks'][number];
@@ -189,10 +189,14 @@ function OneWebhook({
     reload();
   }
   async function remove(): Promise<void> {
+    const isHere = thisPage();
     const text = html`<p>Nothing more is posted to <code>${url}</code>. Its pending deliveries and the record of the past ones are deleted.</p>`;
     if (!(await confirm({ title: 'Delete this webhook?', text, action: 'Delete webhook' }))) return;
-    if (await doing(() => call<typeof webhooks.remove>('DELETE /webhooks/:id', { params }), 'The webhook is deleted.'))
-      go('/webhooks');
+    const done = await doing(
+      () => call<typeof webhooks.remove>('DELETE /webhooks/:id', { params }),
+      'The webhook is deleted.',
+    );
+    if (done && isHere()) go('/webhooks');
   }
   const actions = html`
     <${Action} kind="quiet" run=${test}>Send test<//>

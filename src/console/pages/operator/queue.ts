@@ -20,7 +20,7 @@ import { Field, Select } from '../../components/fields.ts';
 import { confirm, doing, say } from '../../components/messages.ts';
 import { useListing, useLoaded } from '../../data.ts';
 import { html, type ComponentChildren, useEffect, useState } from '../../lib.ts';
-import { href, setQuery, usePlace } from '../../router.ts';
+import { href, setQuery, thisPage, usePlace } from '../../router.ts';
 
 type Destinations = AnswerOf<typeof queue.destinations>;
 type Destination = Destinations['destinations'][number];
@@ -77,10 +77,11 @@ function HoldForm({ close, held }: { readonly close: () => void; readonly held: 
   const [error, setError] = useState<ApiError>();
   async function hold(event: Event): Promise<void> {
     event.preventDefault();
+    const isHere = thisPage();
     try {
       await call<typeof queue.hold>('POST /admin/queue/hold', { body: { domain } });
       say(`Mail for ${domain} is held, also what comes from now on.`);
-      held();
+      if (isHere()) held();
     } catch (failure) {
       if (!(failure instanceof ApiError)) throw failure;
       setError(failure);
