@@ -176,7 +176,8 @@ export function Submissions({ params }: { readonly params: Readonly<Record<strin
     const done = await carryOut(action, ids);
     if (done.length === 0) return;
     // It leaves the list that it was in: on with the next.
-    if (/spam|ham/.test(action) && filters.view !== 'all' && open !== undefined && done.includes(open) && isHere()) step(1, done);
+    if (/spam|ham/.test(action) && filters.view !== 'all' && open !== undefined && done.includes(open) && isHere())
+      step(1, done);
     const back = REVERSE[action];
     say(`${count(done)} ${SAID[action]}`, back === undefined ? {} : { undo: () => void carryOut(back, done) });
   }
