@@ -45,7 +45,10 @@ await using open = new AsyncDisposableStack();
 const post = urlencodedPost();
 const koa = open.adopt(await startReference('bare-koa'), (it) => it.close());
 let database = '';
-const daemon = open.adopt(await startPostern({ fill: (path) => (database = path) }), (it) => it.close());
+function keepPath(path: string): void {
+  database = path;
+}
+const daemon = open.adopt(await startPostern({ fill: keepPath }), (it) => it.close());
 print('the daemon', await perPost(daemon.pid, daemon.formUrl));
 print('a bare Koa that only parses', await perPost(koa.pid, `http://127.0.0.1:${koa.port}/forms.test/contact`));
 const posts = readPosts(database);

@@ -49,13 +49,15 @@ export interface DaemonOptions {
   /** Who gets the mail of the form; `office@owner.test` by default. */
   readonly formTo?: string;
   /** Puts into the database at this path, before the daemon that is measured starts, what waits there. */
-  readonly fill?: (path: string) => void;
+  readonly fill?: (path: string) => void | Promise<void>;
   /** More of the DNS that it asks. */
   readonly records?: readonly ZoneRecord[];
   /** Whether it takes mail. */
   readonly takesMail?: boolean;
   /** Whether it seals what it forwards (ARC); default: true. */
   readonly seals?: boolean;
+  /** `retention` of server.yml. */
+  readonly retention?: object;
   /** `database.url`; default: SQLite in a folder of its own. */
   readonly database?: string | undefined;
   /** More of its environment. */
@@ -72,13 +74,14 @@ export async function startPostern(options: DaemonOptions = {}): Promise<Daemon>
     fill,
     takesMail = false,
     seals = true,
+    retention = {},
     environment = {},
   } = options;
   const folder = await mkdtemp(join(tmpdir(), 'postern-bench-'));
   const database = options.database ?? `sqlite:${join(folder, 'postern.db')}`;
   const dns = await startDnsServer([]);
   const ports = { port: await freePort(), smtpPort: await freePort() };
-  const place = { folder, ...ports, dns: dns.address, deliverTo, mailPort, takesMail, seals, database };
+  const place = { folder, ...ports, dns: dns.address, deliverTo, mailPort, takesMail, seals, retention, database };
   await writeProject(folder, formTo);
   let running: Served;
   try {
@@ -86,7 +89,7 @@ export async function startPostern(options: DaemonOptions = {}): Promise<Daemon>
     await writeServer(place, '1s');
     await (await serve(place)).stop();
     dns.set([...(await recordsToPublish(database)), ...records]);
-    fill?.(join(folder, 'postern.db'));
+    await fill?.(join(folder, 'postern.db'));
     await writeServer(place, '6h');
     running = await serve(place, environment);
   } catch (error) {
@@ -131,11 +134,12 @@ interface Place {
   readonly mailPort: number | undefined;
   readonly takesMail: boolean;
   readonly seals: boolean;
+  readonly retention: object;
   readonly database: string;
 }
 
 async function writeServer(
-  { folder, port, smtpPort, dns, deliverTo, mailPort, takesMail, seals, database }: Place,
+  { folder, port, smtpPort, dns, deliverTo, mailPort, takesMail, seals, retention, database }: Place,
   recheck: string,
 ): Promise<void> {
   const config = {
@@ -148,6 +152,7 @@ async function writeServer(
       roles: ['http', ...(takesMail ? ['smtp'] : []), ...((deliverTo ?? mailPort) === undefined ? [] : ['delivery'])],
     },
     database: { url: database },
+    retention,
     dns: { servers: [dns], recheck },
     inbound: { arc: { seal: seals } },
     delivery: {

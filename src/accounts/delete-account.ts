@@ -1,8 +1,9 @@
 /**
  * The deletion of an account. One unit ends what it may do: its API keys, projects, domains and webhooks. A job then waits until
- * what it has queued is delivered, or cancels it, and deletes all that the account has, a thousand rows to a commit. Each step
+ * what it has queued is delivered, or cancels it, and deletes all that the account has, 200 rows to a commit. Each step
  * may be repeated, so that a crash in the middle costs nothing: the next run begins where there is something left.
  */
+import { stepByStep } from '../lib/batch.ts';
 import type { Clock } from '../lib/clock.ts';
 import { testPartitionOf } from '../lib/ids.ts';
 import type { Log } from '../lib/log.ts';
@@ -59,11 +60,11 @@ export function createDeletions({
     await store.write(endAccount(tenant, clock.now()));
     if (queued === 'cancel') for (const part of [tenant, testPartitionOf(tenant)]) await cancelQueued(part);
     if (await hasOpenDeliveries(store, tenant)) return;
-    for (let at: typeof FIRST_STRETCH | undefined = FIRST_STRETCH; at !== undefined;) {
-      at = await deleteStretch(store, tenant, at);
-      // Reading is done in this thread: others have their turn.
-      await clock.sleep(0);
-    }
+    let at: typeof FIRST_STRETCH | undefined = FIRST_STRETCH;
+    await stepByStep(clock, async () => {
+      at = at && (await deleteStretch(store, tenant, at));
+      return at !== undefined;
+    });
     for (const statement of deleteRest(tenant)) await store.write([statement]);
     const event = recordEvent({ type: 'tenant.deleted', tenant: OPERATOR, at: clock.now(), data: { tenant } });
     if ((await writeIfMet(store, [...forgetAccount(tenant), event])) !== undefined)

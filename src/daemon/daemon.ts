@@ -541,7 +541,7 @@ async function start(
         messages: () => foldMessageCounts(store, clock.now()),
         acknowledged: () => sweepAcknowledged(core),
         ...retentionJobs(core),
-        free_pages: () => releaseFreePages(store),
+        free_pages: () => releaseFreePages(store, clock),
         event_days: () => addEventDays(store, clock.now()),
       },
     }),

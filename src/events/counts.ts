@@ -4,6 +4,7 @@
  * slices that each take milliseconds, and the event loop turns between them.
  */
 import { setImmediate as turn } from 'node:timers/promises';
+import { stepByStep } from '../lib/batch.ts';
 import type { Clock } from '../lib/clock.ts';
 import {
   type EventFilter,
@@ -189,7 +190,7 @@ function hourOf(at: number): number {
 }
 
 /** So many go in one commit, so that what is accepted meanwhile waits for milliseconds. */
-const BATCH = 1000;
+const BATCH = 500;
 
 /** Forgets whole hours of events that are older than the configuration keeps them, whole days on PostgreSQL; their counts stay. */
 export async function forgetOldEvents(services: {
@@ -203,10 +204,10 @@ export async function forgetOldEvents(services: {
   const oldest = await dropEventDays(store, hourOf(clock.now() - config().retention.events));
   if (oldest === undefined) return;
   const before = firstId('evt', oldest);
-  for (let gone = BATCH; gone === BATCH;) {
+  await stepByStep(clock, async () => {
     const [{ changes }] = await store.write([forgetEvents({ before, most: BATCH })]);
-    gone = changes;
-  }
+    return changes === BATCH;
+  });
 }
 
 export interface EventsWanted extends EventFilter, Span {

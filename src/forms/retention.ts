@@ -36,10 +36,10 @@ const MINUTE = 60_000;
 const REDUCE_EVERY = 10_000;
 /** What reached nobody, spam included, is kept so long at least: somebody may release it, or have it sent once more. */
 const UNREACHED = 7 * 86_400_000;
-const STEPS = 100;
+const STEPS = 400;
 /** So many submissions, or so many bytes, go in one commit, so that what is accepted meanwhile waits for milliseconds. */
-const BATCH = 200;
-const MAX_BATCH_BYTES = 16 * 1024 * 1024;
+const BATCH = 50;
+const MAX_BATCH_BYTES = 4 * 1024 * 1024;
 /** After every id. */
 const END = '~';
 
@@ -89,11 +89,13 @@ export function reduceSubmissions({ store, clock }: Pick<ForgetParts, 'store' | 
  * what is not indexed yet is found by its text.
  */
 const INDEX_REST = 9;
+/** So many go in one commit: a part of the index costs much less a row than many small ones. */
+const INDEX_BATCH = 200;
 
 /** A job to run every few seconds: the words of what came, and of what was there before, go into the search index. */
 export function indexSubmissions({ store, clock }: Pick<ForgetParts, 'store' | 'clock'>): () => Promise<void> {
   async function step(): Promise<true | undefined> {
-    return (await indexSome(store, BATCH)) === BATCH ? true : undefined;
+    return (await indexSome(store, INDEX_BATCH)) === INDEX_BATCH ? true : undefined;
   }
 
   return inRounds({ clock, every: 0, steps: STEPS, rest: INDEX_REST, start: true, step });

@@ -20,10 +20,10 @@ export interface ForgetParts {
 }
 
 const HOUR = 3_600_000;
-const STEPS = 200;
+const STEPS = 500;
 /** So many are looked at in one go, and so many bytes dropped in one commit: what is accepted meanwhile waits for milliseconds. */
-const STRETCH = 250;
-const MAX_BYTES = 16 * 1024 * 1024;
+const STRETCH = 100;
+const MAX_BYTES = 4 * 1024 * 1024;
 
 /** A job to run every few seconds. */
 export function forgetOldMessages({ store, clock, config, withoutContent }: ForgetParts): () => Promise<void> {

@@ -5,7 +5,7 @@ import { deleteRawOrphans, forgetInboundLog, agedInbound, dropRaws, forgetInboun
 import type { Store } from '../store/store.ts';
 import { keptSince } from '../config/scalars.ts';
 import type { ServerConfig } from '../config/schema.ts';
-import { inRounds, portions } from '../lib/batch.ts';
+import { inRounds, portions, stepByStep } from '../lib/batch.ts';
 
 export interface ForgetParts {
   readonly store: Store;
@@ -17,7 +17,7 @@ const HOUR = 3_600_000;
 /** No transaction lasts so long. */
 const ORPHAN_AGE = 3 * HOUR;
 /** So many entries go in one commit, so that what is taken meanwhile waits for milliseconds. */
-const BATCH = 1000;
+const BATCH = 500;
 
 /** A job to run every few seconds; deletes old entries of the log by `retention.events`. */
 export function sweepInbound({ store, clock, config }: ForgetParts): () => Promise<void> {
@@ -29,17 +29,17 @@ export function sweepInbound({ store, clock, config }: ForgetParts): () => Promi
     await store.write([deleteRawOrphans({ since: until, before })]);
     until = before;
     const oldest = firstId('inl', now - config().retention.events);
-    for (let gone = BATCH; gone === BATCH;) {
+    await stepByStep(clock, async () => {
       const [{ changes }] = await store.write([forgetInboundLog({ before: oldest, most: BATCH })]);
-      gone = changes;
-    }
+      return changes === BATCH;
+    });
   };
 }
 
-const STEPS = 200;
+const STEPS = 500;
 /** So many are looked at in one go, and so many bytes dropped in one commit: what is accepted meanwhile waits for milliseconds. */
-const STRETCH = 250;
-const MAX_BYTES = 16 * 1024 * 1024;
+const STRETCH = 100;
+const MAX_BYTES = 4 * 1024 * 1024;
 
 /**
  * A job to run every few seconds: deletes inbound messages. Their bytes are kept as long as the bodies of the messages that

@@ -85,7 +85,7 @@ export interface Stretch {
   readonly after: string;
 }
 
-const SIZE = 1000;
+const SIZE = 200;
 
 /** What a submission's files are made of goes with it. */
 const dropChunks = query<Own & { after: string; until: string }>(

@@ -3,14 +3,15 @@
  * milliseconds. Some stay, because what comes next needs them. A file that was made before this was so keeps all of them until
  * it is restored from a backup (restore.ts).
  */
-import { setImmediate } from 'node:timers/promises';
 import { sql } from 'kysely';
+import { stepByStep } from '../lib/batch.ts';
+import type { Clock } from '../lib/clock.ts';
 import { query, reader } from './statement.ts';
 import type { Store } from './store.ts';
 
-/** Pages of a step, 1 MiB, and steps of a run: a run is a matter of seconds. */
-const STEP = 256;
-const MAX_STEPS = 100;
+/** Pages of a step, 256 KiB, and steps of a run: a run is a matter of seconds. */
+const STEP = 64;
+const MAX_STEPS = 400;
 /** Free pages that stay: so many at least (8 MiB), or this share of the file. */
 const MIN_SPARE = 2048;
 const SPARE_SHARE = 0.1;
@@ -28,13 +29,14 @@ const state = reader(
 const INCREMENTAL = 2;
 
 /** Releases what is free beyond the spare pages, or a part of it. A job to run from time to time. */
-export async function releaseFreePages(store: Store): Promise<void> {
+export async function releaseFreePages(store: Store, clock: Clock): Promise<void> {
   if (store.dialect !== 'sqlite') return;
-  for (let step = 0; step < MAX_STEPS; step++) {
+  let left = MAX_STEPS;
+  await stepByStep(clock, async () => {
     const [found] = await state(store);
-    if (found === undefined || found.mode !== INCREMENTAL) return;
-    if (found.free <= Math.max(MIN_SPARE, found.pages * SPARE_SHARE)) return;
+    if (found === undefined || found.mode !== INCREMENTAL) return false;
+    if (found.free <= Math.max(MIN_SPARE, found.pages * SPARE_SHARE)) return false;
     await store.write([release({})]);
-    await setImmediate();
-  }
+    return --left > 0;
+  });
 }

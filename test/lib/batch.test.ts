@@ -1,6 +1,7 @@
 import { setImmediate as turn } from 'node:timers/promises';
 import { expect, test } from 'vitest';
-import { TurnBatch } from '../../src/lib/batch.ts';
+import { stepByStep, TurnBatch } from '../../src/lib/batch.ts';
+import { systemClock } from '../../src/lib/clock.ts';
 
 test('what is added in one turn goes together, the next turn on its own', async () => {
   const flushed: number[][] = [];
@@ -24,4 +25,23 @@ test('many do not wait for the end of the turn', async () => {
   ]);
   await turn();
   expect(flushed).toEqual([[1, 2], [3, 4], [5]]);
+});
+
+test('work that can wait leaves others three quarters of the time', async () => {
+  let monotonic = 0;
+  let slept = 0;
+  const clock = {
+    ...systemClock,
+    monotonic: () => monotonic,
+    sleep(ms: number) {
+      slept += ms;
+      return Promise.resolve();
+    },
+  };
+  let left = 5;
+  await stepByStep(clock, () => {
+    monotonic += 10;
+    return Promise.resolve(--left > 0);
+  });
+  expect([left, monotonic, slept]).toEqual([0, 50, 120]);
 });

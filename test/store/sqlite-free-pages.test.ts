@@ -6,6 +6,7 @@ import { sql } from 'kysely';
 import { expect, test } from 'vitest';
 import { beginRestore } from '../../src/store/restore.ts';
 import { createStore } from '../../src/store/database.ts';
+import { systemClock } from '../../src/lib/clock.ts';
 import { releaseFreePages } from '../../src/store/free-pages.ts';
 import type { Store } from '../../src/store/store.ts';
 import { temporaryFolder } from '../harness/store.ts';
@@ -49,11 +50,11 @@ test('what was deleted is given back, and what is left is whole', async () => {
     ...store,
     write: (unit: Parameters<Store['write']>[0]) => (writes.push(unit.length), store.write(unit)),
   };
-  await releaseFreePages(watched as Store);
-  // A step is a megabyte, so that nothing else waits for long.
-  expect(writes.length).toBeGreaterThan(40);
+  await releaseFreePages(watched as Store, systemClock);
+  // A step is a quarter of a megabyte, so that nothing else waits for long.
+  expect(writes.length).toBeGreaterThan(160);
   const before = writes.length;
-  await releaseFreePages(watched as Store);
+  await releaseFreePages(watched as Store, systemClock);
   expect(writes.length).toBe(before);
   const [left] = await store.read.selectFrom('file_chunks').select(['seq']).execute();
   expect(left).toEqual({ seq: 255 });
@@ -75,7 +76,7 @@ test('a file of an older version stays as it is until it is restored', async () 
   old.close();
   const store = await createStore(`sqlite:${path}`);
   await fillAndDelete(store);
-  await releaseFreePages(store);
+  await releaseFreePages(store, systemClock);
   expect(await sizeAfter(path, store)).toBeGreaterThan(64 * MIB);
   const restore = await beginRestore(path);
   // As `postern restore` does with what is in a backup.
