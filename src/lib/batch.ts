@@ -92,7 +92,7 @@ export function inRounds<Place>(rounds: Rounds<Place>): () => Promise<void> {
     await stepByStep(
       clock,
       async () => {
-        place = place && (await step(place));
+        if (place !== undefined) place = await step(place);
         return place !== undefined && --left > 0;
       },
       rest,
