@@ -22,8 +22,7 @@ export const row: Row = {
 
 /** Of one daemon after the other, each with a database of its own: deleting goes on between the rounds. */
 async function answers(rounds: number, retention: object): Promise<number[]> {
-  const fill = (path: string) => fillDatabase(`sqlite:${path}`, SUBMISSIONS);
-  const daemon = await startPostern({ fill, retention });
+  const daemon = await startPostern({ fill: (path) => fillDatabase(`sqlite:${path}`, SUBMISSIONS), retention });
   const post = urlencodedPost();
   try {
     await postsWait(daemon.formUrl, post, LOAD);
