@@ -2,10 +2,9 @@
  * `npm run bench:hour [-- --minutes N]`: posts with and without a file, mail that comes in, and requests of the API, a few dozen a
  * second for an hour; prints the daemon's memory every five minutes. What is kept of them grows, its memory should not.
  */
-import { execFile } from 'node:child_process';
-import { parseArgs, promisify } from 'node:util';
+import { parseArgs } from 'node:util';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { residentNow } from './lib/memory.ts';
+import { proportionalNow, residentNow } from './lib/memory.ts';
 import { FORWARDED, startPostern } from './lib/postern.ts';
 import { multipartPost, type Post, urlencodedPost } from './lib/posts.ts';
 import { sendMail } from './lib/smtp-client.ts';
@@ -66,13 +65,7 @@ async function expectOk(answer: Response): Promise<void> {
 async function print(): Promise<void> {
   for (let at = began; at <= end; at += PRINT_MS) {
     await sleep(Math.max(0, at - performance.now()));
-    const figures = [await residentNow(daemon.pid), await proportional(daemon.pid), done];
+    const figures = [await residentNow(daemon.pid), await proportionalNow(daemon.pid), done];
     console.log([Math.round((at - began) / MINUTE_MS), ...figures.map(Math.round)].join('  '));
   }
-}
-
-/** Of pages that several processes share, its part: what smem prints as PSS, MiB. */
-async function proportional(pid: number): Promise<number> {
-  const { stdout } = await promisify(execFile)('grep', ['^Pss:', `/proc/${pid}/smaps_rollup`]);
-  return Number(/\d+/.exec(stdout)?.[0]) / 1024;
 }

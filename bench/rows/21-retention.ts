@@ -1,4 +1,5 @@
 /** Row 21: how long visitors wait while what is too old is deleted. */
+import Database from 'better-sqlite3';
 import { fillDatabase } from '../lib/fill.ts';
 import { startPostern } from '../lib/postern.ts';
 import { urlencodedPost } from '../lib/posts.ts';
@@ -7,6 +8,8 @@ import { postsWait } from '../lib/wrk.ts';
 
 /** Of a year: three quarters are too old, far more than are deleted meanwhile. */
 const SUBMISSIONS = 400_000;
+/** `retention.submissions` by default. */
+const AGE_MS = 90 * 86_400_000;
 const LOAD = { connections: 4, seconds: 8 };
 const NEVER = { submissions: '1000d', events: '1000d', message_bodies: '1000d' };
 
@@ -16,20 +19,50 @@ export const row: Row = {
   reference: 'the same while nothing is deleted',
   goals: [{ atLeast: 0.5 }],
   async run({ rounds }) {
-    return [{ reference: await answers(rounds, NEVER), ours: await answers(rounds, {}) }];
+    const quiet = await measure(rounds, NEVER);
+    const busy = await measure(rounds, {});
+    // Else it is another measure.
+    if (quiet.left < quiet.before || busy.left === 0 || busy.left === busy.before)
+      throw new Error(
+        `deleted were ${quiet.before - quiet.left} and ${busy.before - busy.left}, ${busy.left} are left`,
+      );
+    return [{ reference: quiet.answers, ours: busy.answers }];
   },
 };
 
+interface Measured {
+  readonly answers: readonly number[];
+  /** Submissions that are too old: at the beginning, and at the end. */
+  readonly before: number;
+  readonly left: number;
+}
+
 /** Of one daemon after the other, each with a database of its own: deleting goes on between the rounds. */
-async function answers(rounds: number, retention: object): Promise<number[]> {
-  const daemon = await startPostern({ fill: (path) => fillDatabase(`sqlite:${path}`, SUBMISSIONS), retention });
+async function measure(rounds: number, retention: object): Promise<Measured> {
+  let path = '';
+  async function fill(empty: string): Promise<void> {
+    path = empty;
+    await fillDatabase(`sqlite:${path}`, SUBMISSIONS);
+  }
+  const daemon = await startPostern({ fill, retention });
   const post = urlencodedPost();
   try {
     await postsWait(daemon.formUrl, post, LOAD);
-    const result: number[] = [];
-    for (let round = 0; round < rounds; round++) result.push(1000 / (await postsWait(daemon.formUrl, post, LOAD)));
-    return result;
+    const before = countOld(path);
+    const answers: number[] = [];
+    for (let round = 0; round < rounds; round++) answers.push(1000 / (await postsWait(daemon.formUrl, post, LOAD)));
+    return { answers, before, left: countOld(path) };
   } finally {
     await daemon.close();
+  }
+}
+
+function countOld(path: string): number {
+  const database = new Database(path, { readonly: true });
+  try {
+    const count = database.prepare('select count(*) from submissions where created_at < ?').pluck();
+    return Number(count.get(Date.now() - AGE_MS));
+  } finally {
+    database.close();
   }
 }

@@ -18,7 +18,7 @@ import {
   insertDeletion,
 } from '../store/account-deletions.ts';
 import { recordEvent } from '../store/events.ts';
-import { type Store, writeIfMet } from '../store/store.ts';
+import { restOf, type Store, writeIfMet } from '../store/store.ts';
 import type { AccountDeletionRow, TenantRow } from '../store/tables.ts';
 import { OPERATOR } from '../store/tenants.ts';
 import type { Principal } from './principal.ts';
@@ -61,7 +61,7 @@ export function createDeletions({
     if (queued === 'cancel') for (const part of [tenant, testPartitionOf(tenant)]) await cancelQueued(part);
     if (await hasOpenDeliveries(store, tenant)) return;
     let at: typeof FIRST_STRETCH | undefined = FIRST_STRETCH;
-    await stepByStep(clock, async () => {
+    await stepByStep({ clock, rest: restOf(store) }, async () => {
       at = at && (await deleteStretch(store, tenant, at));
       return at !== undefined;
     });

@@ -21,7 +21,7 @@ import {
   type Span,
   type TypeCount,
 } from '../store/analytics.ts';
-import type { Store } from '../store/store.ts';
+import { restOf, type Store } from '../store/store.ts';
 import type { EventRow, EventCountRow } from '../store/tables.ts';
 import type { ServerConfig } from '../config/schema.ts';
 import { firstId, timeOfId } from '../lib/ids.ts';
@@ -204,7 +204,7 @@ export async function forgetOldEvents(services: {
   const oldest = await dropEventDays(store, hourOf(clock.now() - config().retention.events));
   if (oldest === undefined) return;
   const before = firstId('evt', oldest);
-  await stepByStep(clock, async () => {
+  await stepByStep({ clock, rest: restOf(store) }, async () => {
     const [{ changes }] = await store.write([forgetEvents({ before, most: BATCH })]);
     return changes === BATCH;
   });

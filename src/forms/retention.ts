@@ -18,7 +18,7 @@ import {
   type Section,
 } from '../store/submissions.ts';
 import { indexSome } from '../store/search.ts';
-import type { Store } from '../store/store.ts';
+import { restOf, type Store } from '../store/store.ts';
 import { findFormOf } from './find.ts';
 
 export interface ForgetParts {
@@ -36,7 +36,7 @@ const MINUTE = 60_000;
 const REDUCE_EVERY = 10_000;
 /** What reached nobody, spam included, is kept so long at least: somebody may release it, or have it sent once more. */
 const UNREACHED = 7 * 86_400_000;
-const STEPS = 400;
+const STEPS = 2000;
 /** So many submissions, or so many bytes, go in one commit, so that what is accepted meanwhile waits for milliseconds. */
 const BATCH = 50;
 const MAX_BATCH_BYTES = 4 * 1024 * 1024;
@@ -64,7 +64,14 @@ export function forgetOldSubmissions({ store, clock, snapshot }: ForgetParts): (
     return { ...current, after: found.length === BATCH ? (found.at(-1)?.id ?? END) : END };
   }
 
-  return inRounds({ clock, every: MINUTE, steps: STEPS, start: { ...FIRST_SECTION, after: END }, step });
+  return inRounds({
+    clock,
+    every: MINUTE,
+    steps: STEPS,
+    rest: restOf(store),
+    start: { ...FIRST_SECTION, after: END },
+    step,
+  });
 }
 
 /** A job to run every few seconds: what stays of each submission is in its row since it came. */
@@ -81,7 +88,7 @@ export function reduceSubmissions({ store, clock }: Pick<ForgetParts, 'store' | 
     return found.length === BATCH ? found.at(-1)?.id : undefined;
   }
 
-  return inRounds({ clock, every: REDUCE_EVERY, steps: STEPS, start: '', step });
+  return inRounds({ clock, every: REDUCE_EVERY, steps: STEPS, rest: restOf(store), start: '', step });
 }
 
 /**

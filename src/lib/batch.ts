@@ -52,14 +52,15 @@ export function* portions<T>(items: readonly T[], weight: (item: T) => number, m
   if (part.length > 0) yield part;
 }
 
-/** What can wait rests after each step, in units of what the step took: it takes a quarter of the time at most. */
-const REST = 3;
-
-/** Makes a step again and again, as long as it answers that there is more to do. */
-export async function stepByStep(clock: Clock, step: () => Promise<boolean>, rest = REST): Promise<void> {
+/** Makes a step again and again, as long as it answers that there is more to do; rests after each, in units of what the step took. */
+export async function stepByStep(
+  { clock, rest }: { readonly clock: Clock; readonly rest: number },
+  step: () => Promise<boolean>,
+): Promise<void> {
   for (let hasMore = true; hasMore;) {
     const began = clock.monotonic();
     hasMore = await step();
+    // Reading is done in this thread: others have their turn.
     await clock.sleep(hasMore ? rest * (clock.monotonic() - began) : 0);
   }
 }
@@ -70,7 +71,7 @@ export interface Rounds<Place> {
   readonly every: number;
   /** So many steps are made in one go. */
   readonly steps: number;
-  /** How long it rests after each step, in units of what the step took; 3 by default. */
+  /** How long it rests after each step, in units of what the step took; 0 by default. */
   readonly rest?: number;
   readonly start: Place;
   /** Does what there is to do at a place, and answers the next one; undefined at the end. */
@@ -79,7 +80,7 @@ export interface Rounds<Place> {
 
 /** Goes through something long, again and again, some steps at each call; a step that fails is made again. */
 export function inRounds<Place>(rounds: Rounds<Place>): () => Promise<void> {
-  const { clock, every, steps, rest, start, step } = rounds;
+  const { clock, every, steps, rest = 0, start, step } = rounds;
   let place: Place | undefined;
   let beganAt = -Infinity;
   return async () => {
@@ -89,14 +90,10 @@ export function inRounds<Place>(rounds: Rounds<Place>): () => Promise<void> {
       place = start;
     }
     let left = steps;
-    await stepByStep(
-      clock,
-      async () => {
-        if (place !== undefined) place = await step(place);
-        return place !== undefined && --left > 0;
-      },
-      rest,
-    );
+    await stepByStep({ clock, rest }, async () => {
+      if (place !== undefined) place = await step(place);
+      return place !== undefined && --left > 0;
+    });
   };
 }
 

@@ -8,7 +8,7 @@ import { inRounds, portions } from '../lib/batch.ts';
 import type { Clock } from '../lib/clock.ts';
 import { firstId } from '../lib/ids.ts';
 import { agedMessages, dropContent, forgetMessages, type AgedMessage, findMessages } from '../store/messages.ts';
-import type { Store } from '../store/store.ts';
+import { restOf, type Store } from '../store/store.ts';
 import type { MessageRow } from '../store/tables.ts';
 
 export interface ForgetParts {
@@ -20,7 +20,7 @@ export interface ForgetParts {
 }
 
 const HOUR = 3_600_000;
-const STEPS = 500;
+const STEPS = 2000;
 /** So many are looked at in one go, and so many bytes dropped in one commit: what is accepted meanwhile waits for milliseconds. */
 const STRETCH = 100;
 const MAX_BYTES = 4 * 1024 * 1024;
@@ -48,7 +48,7 @@ export function forgetOldMessages({ store, clock, config, withoutContent }: Forg
     await store.write(rows.flatMap((row) => dropContent({ id: row.id, source: withoutContent(row) })));
   }
 
-  return inRounds({ clock, every: HOUR, steps: STEPS, start: '', step });
+  return inRounds({ clock, every: HOUR, steps: STEPS, rest: restOf(store), start: '', step });
 }
 
 function isOver({ settled_at }: AgedMessage, since: number): boolean {

@@ -2,7 +2,7 @@
 import type { Clock } from '../lib/clock.ts';
 import { firstId } from '../lib/ids.ts';
 import { deleteRawOrphans, forgetInboundLog, agedInbound, dropRaws, forgetInbound } from '../store/inbound.ts';
-import type { Store } from '../store/store.ts';
+import { restOf, type Store } from '../store/store.ts';
 import { keptSince } from '../config/scalars.ts';
 import type { ServerConfig } from '../config/schema.ts';
 import { inRounds, portions, stepByStep } from '../lib/batch.ts';
@@ -29,14 +29,14 @@ export function sweepInbound({ store, clock, config }: ForgetParts): () => Promi
     await store.write([deleteRawOrphans({ since: until, before })]);
     until = before;
     const oldest = firstId('inl', now - config().retention.events);
-    await stepByStep(clock, async () => {
+    await stepByStep({ clock, rest: restOf(store) }, async () => {
       const [{ changes }] = await store.write([forgetInboundLog({ before: oldest, most: BATCH })]);
       return changes === BATCH;
     });
   };
 }
 
-const STEPS = 500;
+const STEPS = 2000;
 /** So many are looked at in one go, and so many bytes dropped in one commit: what is accepted meanwhile waits for milliseconds. */
 const STRETCH = 100;
 const MAX_BYTES = 4 * 1024 * 1024;
@@ -60,5 +60,5 @@ export function forgetOldInbound({ store, clock, config }: ForgetParts): () => P
     return found.length === STRETCH ? found.at(-1)?.id : undefined;
   }
 
-  return inRounds({ clock, every: HOUR, steps: STEPS, start: '', step });
+  return inRounds({ clock, every: HOUR, steps: STEPS, rest: restOf(store), start: '', step });
 }

@@ -7,7 +7,7 @@ import { sql } from 'kysely';
 import { stepByStep } from '../lib/batch.ts';
 import type { Clock } from '../lib/clock.ts';
 import { query, reader } from './statement.ts';
-import type { Store } from './store.ts';
+import { restOf, type Store } from './store.ts';
 
 /** Pages of a step, 256 KiB, and steps of a run: a run is a matter of seconds. */
 const STEP = 64;
@@ -32,7 +32,7 @@ const INCREMENTAL = 2;
 export async function releaseFreePages(store: Store, clock: Clock): Promise<void> {
   if (store.dialect !== 'sqlite') return;
   let left = MAX_STEPS;
-  await stepByStep(clock, async () => {
+  await stepByStep({ clock, rest: restOf(store) }, async () => {
     const [found] = await state(store);
     if (found === undefined || found.mode !== INCREMENTAL) return false;
     if (found.free <= Math.max(MIN_SPARE, found.pages * SPARE_SHARE)) return false;

@@ -259,6 +259,31 @@ test('whoever leaves a page while a button works stays where they went', async (
   expect(problems).toEqual([]);
 });
 
+test('a page that comes late, or cannot be loaded, hides no other', async () => {
+  const { page } = await open();
+  const late = Promise.withResolvers<void>();
+  await page.route('**/pages/webhooks.js', async (route) => {
+    await late.promise;
+    return route.continue();
+  });
+  await page.route('**/pages/suppressions.js', (route) => route.abort());
+
+  async function go(name: string): Promise<void> {
+    await page.getByRole('navigation').getByRole('link', { name }).click();
+  }
+  await go('Suppressions');
+  await page.getByRole('alert').getByText('This page could not be loaded').waitFor();
+  await go('Webhooks');
+  await go('Domains');
+  await page.getByRole('heading', { level: 1, name: 'Domains' }).waitFor();
+  const loaded = page.waitForResponse('**/pages/webhooks.js');
+  late.resolve();
+  await (await loaded).finished();
+  // Time for what the page does with it.
+  await page.evaluate('new Promise((resolve) => setTimeout(resolve, 200))');
+  expect(await page.getByRole('heading', { level: 1, name: 'Domains' }).isVisible()).toBe(true);
+});
+
 test('nothing moves for those who prefer that', async () => {
   const { world, page } = await open({ reducedMotion: 'reduce' });
   await page.route(/\/api\/messages/, () => undefined);

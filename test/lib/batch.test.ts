@@ -39,7 +39,7 @@ test('work that can wait leaves others three quarters of the time', async () => 
     },
   };
   let left = 5;
-  await stepByStep(clock, () => {
+  await stepByStep({ clock, rest: 3 }, () => {
     monotonic += 10;
     return Promise.resolve(--left > 0);
   });
