@@ -209,7 +209,8 @@ function readHead(headers: string): PartHead {
   }
   const parameters = parametersOf(disposition);
   // RFC 6266 §4.3: the extended one is the exact one.
-  const filename = readExtended(parameters.get('filename*') ?? '') ?? parameters.get('filename');
+  const extended = parameters.get('filename*');
+  const filename = (extended && readExtended(extended)) ?? parameters.get('filename');
   return { name: parameters.get('name'), filename, type };
 }
 
