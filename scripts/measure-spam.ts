@@ -9,7 +9,7 @@ import { pathToFileURL } from 'node:url';
 import { parseArgs } from 'node:util';
 import { z } from 'zod';
 import { formSchema } from '../src/config/schema.ts';
-import { createSpamCheck, createTools, verdictOf } from '../src/forms/spam/filter.ts';
+import { createSpamCheck, verdictOf } from '../src/forms/spam/filter.ts';
 import type { SpamInput } from '../src/forms/spam/text.ts';
 import { MODEL_FILE, readModel } from '../src/forms/spam/model.ts';
 
@@ -30,7 +30,7 @@ if (files.length === 0) {
 }
 
 const model = readModel(options.model === undefined ? MODEL_FILE : pathToFileURL(options.model));
-const check = createSpamCheck({ tools: createTools(), model });
+const check = createSpamCheck({ model });
 const form = {
   config: formSchema.parse({}),
   domain: 'site.example',

@@ -8,7 +8,7 @@ import { writeFileSync } from 'node:fs';
 import { parseArgs } from 'node:util';
 import { brotliCompressSync, constants } from 'node:zlib';
 import { formSchema } from '../src/config/schema.ts';
-import { createSpamCheck, createTools, verdictOf } from '../src/forms/spam/filter.ts';
+import { createSpamCheck, verdictOf } from '../src/forms/spam/filter.ts';
 import { MODEL_FILE, type Model } from '../src/forms/spam/model.ts';
 import { readExamples, type Example } from './spam-corpus/examples.ts';
 import { average, fit } from './spam-corpus/fit.ts';
@@ -35,8 +35,7 @@ const { values: options } = parseArgs({
 });
 
 const random = createRandom(Number(options.seed));
-const tools = createTools();
-const examples = readExamples(tools.extract, { seed: Number(options.seed), count: Number(options.count) });
+const examples = readExamples({ seed: Number(options.seed), count: Number(options.count) });
 const authors = [...new Set(examples.map(({ author }) => author))];
 for (const author of authors) {
   const own = examples.filter((example) => example.author === author);
@@ -47,7 +46,7 @@ else if (options.measure === 'sources') measureSources();
 else write(average(Array.from({ length: MODELS }, () => fitTo(examples))));
 
 function fitTo(some: readonly Example[]): Model {
-  return fit(some, tools.extract.kinds, random);
+  return fit(some, random);
 }
 
 interface Scored {
@@ -84,7 +83,7 @@ function measureSources(): void {
 }
 
 function score(model: Model, some: readonly Example[]): Scored[] {
-  const check = createSpamCheck({ tools, model });
+  const check = createSpamCheck({ model });
   return some.map((example) => {
     const fields = example.fields.map(([name, value]): [string, string] => [name, value]);
     const { reasons } = check(FORM, { fields, control: { trapped: [] }, ip: '192.0.2.7' }).verdict;

@@ -6,7 +6,7 @@
 import { readdirSync, readFileSync } from 'node:fs';
 import { z } from 'zod';
 import { formSchema } from '../../src/config/schema.ts';
-import type { Extract, Features } from '../../src/forms/spam/features.ts';
+import { extract, type Features } from '../../src/forms/spam/features.ts';
 import { readText } from '../../src/forms/spam/text.ts';
 import { generateCorpus } from './corpus.ts';
 
@@ -49,7 +49,7 @@ interface Draft extends Omit<z.output<typeof line>, 'fields' | 'label'> {
 }
 
 /** All of them; `count` are generated. */
-export function readExamples(extract: Extract, { seed, count }: { seed: number; count: number }): Example[] {
+export function readExamples({ seed, count }: { seed: number; count: number }): Example[] {
   const config = formSchema.parse({});
   return [...readGenerated(seed, count), ...readLines(), ...readWritten()].map(({ label, ...draft }) => {
     const features = extract(

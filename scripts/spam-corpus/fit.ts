@@ -2,7 +2,7 @@
  * Fits a model of the text filter: logistic regression by AdaGrad, with words left out at random, so that no text hangs on
  * a few, and weights that L1 draws to zero.
  */
-import { BUCKETS, shareOf, STRUCTURE, type Extract } from '../../src/forms/spam/features.ts';
+import { BUCKETS, KINDS, shareOf, STRUCTURE } from '../../src/forms/spam/features.ts';
 import { namesOf, type Model } from '../../src/forms/spam/model.ts';
 import type { Example } from './examples.ts';
 import type { Random } from './random.ts';
@@ -21,9 +21,9 @@ const MAX_WEIGHT = 12;
 /** No sign by itself says more, in log-odds: so that no one word of a trade blocks. */
 const MAX_SIGN = 0.5;
 
-export function fit(all: readonly Example[], kinds: Extract['kinds'], random: Random): Model {
+export function fit(all: readonly Example[], random: Random): Model {
   /** What has one weight each, whatever the text is long. */
-  const signs = [...STRUCTURE, ...kinds, ...kinds.map((kind) => `${kind} +`)];
+  const signs = [...STRUCTURE, ...KINDS, ...KINDS.map((kind) => `${kind} +`)];
   const placeOf = new Map<string, number>(signs.map((name, place) => [name, place]));
   const places = all.map(({ features }) =>
     [...features.structure, ...namesOf(features.phrases)].flatMap((name) => placeOf.get(name) ?? []),

@@ -1,6 +1,7 @@
 /** The filter learns from what owners decide, and sees what is posted to several forms. */
 import { describe, expect, test } from 'vitest';
-import { createSpamProtection, createTools } from '../../src/forms/spam/filter.ts';
+import { extract } from '../../src/forms/spam/features.ts';
+import { createSpamProtection } from '../../src/forms/spam/filter.ts';
 import { createSpamServices } from '../../src/forms/spam/services.ts';
 import { readText } from '../../src/forms/spam/text.ts';
 import { createRepetition, visitReasons } from '../../src/forms/spam/signs.ts';
@@ -89,14 +90,13 @@ describe('what owners decide', () => {
 });
 
 describe('what was posted to other forms', () => {
-  const tools = createTools();
   const model = readModel();
 
   function start() {
-    const repetition = createRepetition(tools.hosts, testClock());
+    const repetition = createRepetition(testClock());
     return (message: string, form: string, domain: string) => {
       const text = readText({ fields: [['message', message]], control: {} }, domain);
-      const { words } = tools.extract(text);
+      const { words } = extract(text);
       return repetition.note({ words, links: text.links, email: undefined, form, domain });
     };
   }

@@ -5,7 +5,7 @@
  */
 import { readFileSync } from 'node:fs';
 import { undisguised } from './signs.ts';
-import { registeredName, type KnownHosts, type Link, type Text } from './text.ts';
+import { isCheap, isFreeHost, isMessenger, isShortener, registeredName, type Link, type Text } from './text.ts';
 
 /** Hashes of words are taken modulo this. */
 export const BUCKETS = 2 ** 20;
@@ -22,20 +22,12 @@ export interface Features {
   readonly phrases: ReadonlySet<Phrase>;
 }
 
-export interface Extract {
-  (submission: Text): Features;
-  /** What phrases are about. */
-  readonly kinds: readonly string[];
-  /** The buckets of the words of a text, with where they are in it. */
-  located(text: string): readonly Located[];
-}
-
 interface Located {
   readonly bucket: number;
   readonly word: string;
 }
 
-const SEPARATOR = 0;
+/** All others are 0 and separate words. */
 const LETTER = 1;
 /** Scripts that put no space between words. */
 const UNSPACED = 2;
@@ -57,51 +49,45 @@ const STEM_LENGTH = 6;
 /** A space: what ends the last word. */
 const END = 32;
 
-/** The extractor of features; it has a table of all characters, which is made once. */
-export function createExtract(hosts: KnownHosts): Extract {
-  const classes = classesOfCharacters();
-  const phrases = readPhrases((text) => {
-    const found: Tokens = { tokens: [], words: [] };
-    tokenize(text, classes, found);
-    return found.words;
-  });
+/** What the filter sees of a submission. */
+export function extract(submission: Text): Features {
+  const found: Tokens = { tokens: [], words: [] };
+  for (const text of wordsOf(submission)) tokenize(text, found);
+  return { ...found, structure: structureOf(submission), phrases: phrasesIn(found.words) };
+}
 
-  function extract(submission: Text): Features {
+/** The buckets of the words of a text, with where they are in it. */
+export function located(text: string): readonly Located[] {
+  return (text.toLowerCase().match(/[\p{L}\p{M}]+/gu) ?? []).flatMap((word) => {
     const found: Tokens = { tokens: [], words: [] };
-    for (const text of wordsOf(submission)) tokenize(text, classes, found);
-    return { ...found, structure: structureOf(submission, hosts), phrases: phrases.find(found.words) };
-  }
-
-  return Object.assign(extract, {
-    kinds: phrases.kinds,
-    located(text: string) {
-      return (text.toLowerCase().match(/[\p{L}\p{M}]+/gu) ?? []).flatMap((word) => {
-        const found: Tokens = { tokens: [], words: [] };
-        tokenize(word, classes, found);
-        return found.tokens.map((bucket) => ({ bucket, word }));
-      });
-    },
+    tokenize(word, found);
+    return found.tokens.map((bucket) => ({ bucket, word }));
   });
 }
 
-function classesOfCharacters(): Uint8Array {
+/** The class of each character of the Basic Multilingual Plane; the first that fits counts. */
+const CLASSES = classesOfCharacters([
+  // They stand for a link and for an address.
+  [LETTER, /[\ue000\ue001]+/g],
+  // Korean has spaces, but no two forms of a word are written alike: its syllables count as characters do.
+  [
+    UNSPACED,
+    /[\p{Script=Han}\p{Script=Hiragana}\p{Script=Katakana}\p{Script=Hangul}\p{Script=Thai}\p{Script=Lao}\p{Script=Khmer}\p{Script=Myanmar}ー]+/gu,
+  ],
+  // Accents by themselves, vowel points of Hebrew and Arabic, and what cannot be seen.
+  [IGNORED, /[\u0300-\u036f\u0591-\u05c7\u064b-\u065f\p{Cf}]+/gu],
+  [LETTER, /[\p{L}\p{M}]+/gu],
+  [DIGIT, /\p{N}+/gu],
+]);
+
+function classesOfCharacters(patterns: readonly (readonly [number, RegExp])[]): Uint8Array {
   const classes = new Uint8Array(65_536);
-  for (let code = 0; code < classes.length; code++) classes[code] = classOf(String.fromCharCode(code));
+  const codes = new Uint16Array(classes.length).map((_, code) => code);
+  const characters = Buffer.from(codes.buffer).toString('utf16le');
+  for (const [kind, pattern] of patterns.toReversed()) {
+    for (const { 0: run, index } of characters.matchAll(pattern)) classes.fill(kind, index, index + run.length);
+  }
   return classes;
-}
-
-/** Korean has spaces, but no two forms of a word are written alike: its syllables count as characters do. */
-const WITHOUT_SPACES =
-  /[\p{Script=Han}\p{Script=Hiragana}\p{Script=Katakana}\p{Script=Hangul}\p{Script=Thai}\p{Script=Lao}\p{Script=Khmer}\p{Script=Myanmar}ー]/u;
-/** Accents by themselves, vowel points of Hebrew and Arabic, and what cannot be seen. */
-const WITHOUT_MEANING = /[\u0300-\u036f\u0591-\u05c7\u064b-\u065f\p{Cf}]/u;
-
-function classOf(character: string): number {
-  if (PLACEHOLDERS.includes(character)) return LETTER;
-  if (WITHOUT_SPACES.test(character)) return UNSPACED;
-  if (WITHOUT_MEANING.test(character)) return IGNORED;
-  if (/[\p{L}\p{M}]/u.test(character)) return LETTER;
-  return /\p{N}/u.test(character) ? DIGIT : SEPARATOR;
 }
 
 interface Tokens {
@@ -109,7 +95,7 @@ interface Tokens {
   readonly words: number[];
 }
 
-function tokenize(given: string, classes: Uint8Array, found: Tokens): void {
+function tokenize(given: string, found: Tokens): void {
   const { tokens, words } = found;
   const text = given.toLowerCase();
   let previous = EMPTY;
@@ -120,11 +106,11 @@ function tokenize(given: string, classes: Uint8Array, found: Tokens): void {
   let beforeThat = 0;
   for (let i = 0; i <= text.length; i++) {
     const code = i < text.length ? text.charCodeAt(i) : END;
-    const kind = classes[code];
+    const kind = CLASSES[code];
     if (kind === LETTER && hash !== NUMBER) {
       hash = Math.imul(hash ^ code, PRIME);
       if (length++ < STEM_LENGTH) stem = hash;
-      if (length === BEGINNING_LENGTH && beginsLongWord(text, i, classes)) tokens.push(bucketOf(hash ^ BEGINNING));
+      if (length === BEGINNING_LENGTH && beginsLongWord(text, i)) tokens.push(bucketOf(hash ^ BEGINNING));
       continue;
     }
     if (kind === IGNORED && length > 0) continue;
@@ -162,9 +148,9 @@ function tokenize(given: string, classes: Uint8Array, found: Tokens): void {
   }
 }
 
-function beginsLongWord(text: string, at: number, classes: Uint8Array): boolean {
+function beginsLongWord(text: string, at: number): boolean {
   for (let next = at + 1; next < at + 1 + MIN_LENGTH_FOR_BEGINNING - BEGINNING_LENGTH; next++) {
-    if (next >= text.length || classes[text.charCodeAt(next)] !== LETTER) return false;
+    if (next >= text.length || CLASSES[text.charCodeAt(next)] !== LETTER) return false;
   }
   return true;
 }
@@ -237,7 +223,6 @@ const MAX_VALUES = 50;
 /** These stand for a link and for an address in the text. */
 const A_LINK = '\ue000';
 const AN_ADDRESS = '\ue001';
-const PLACEHOLDERS = A_LINK + AN_ADDRESS;
 
 const ADDRESS = /[^\s@<>()[\],;:"'\ue000]{1,64}@[^\s@<>()[\],;:"'\ue000]{1,255}/g;
 /** The texts whose words count: not names, addresses and numbers, and with placeholders for links. */
@@ -284,20 +269,20 @@ const LIST = /^[ \t]*(?:[-*•–✓✔✅►]|\d[.)])\s/gm;
 const CODE = /(?:^|\/)(?=[a-z-]*\d)(?=\d*[a-z])[a-z\d]{6,}(?:$|[/?])/;
 
 /** Those of STRUCTURE that the submission has. */
-function structureOf(submission: Text, hosts: KnownHosts): Structure[] {
+function structureOf(submission: Text): Structure[] {
   const found: Structure[] = [];
   function note(name: Structure, isThere: boolean): void {
     if (isThere) found.push(name);
   }
-  noteLinks(submission, hosts, note);
+  noteLinks(submission, note);
   noteText(submission, note);
-  noteSender(submission, hosts, note);
+  noteSender(submission, note);
   return found;
 }
 
 type Note = (name: Structure, isThere: boolean) => void;
 
-function noteLinks({ links, email, domain }: Text, hosts: KnownHosts, note: Note): void {
+function noteLinks({ links, email, domain }: Text, note: Note): void {
   if (links.length === 0) return;
   const different = new Set(links.map(({ host, path }) => host + path)).size;
   note('one link', different === 1);
@@ -309,19 +294,19 @@ function noteLinks({ links, email, domain }: Text, hosts: KnownHosts, note: Note
   );
   note(
     'a shortened link',
-    links.some(({ host }) => hosts.isShortener(host)),
+    links.some(({ host }) => isShortener(host)),
   );
   note(
     'a link to a free host',
-    links.some(({ host }) => hosts.isFreeHost(host)),
+    links.some(({ host }) => isFreeHost(host)),
   );
   note(
     'a link to a messenger',
-    links.some(({ host }) => hosts.isMessenger(host)),
+    links.some(({ host }) => isMessenger(host)),
   );
   note(
     'a link to a cheap domain',
-    links.some(({ host }) => hosts.isCheap(host)),
+    links.some(({ host }) => isCheap(host)),
   );
   const own = email === undefined ? undefined : registeredName(email.slice(email.lastIndexOf('@') + 1).toLowerCase());
   note(
@@ -391,7 +376,7 @@ function differences(one: string, other: string): number {
   return count;
 }
 
-function noteSender({ values, text, email }: Text, hosts: KnownHosts, note: Note): void {
+function noteSender({ values, text, email }: Text, note: Note): void {
   const name = values.find(({ kind }) => kind === 'name')?.text.trim() ?? '';
   note('a name of one word', name !== '' && !/\s/.test(name) && /^[a-z]{4,}$/i.test(name));
   note('a name with capitals inside', /[a-z][A-Z][a-z]*$/.test(name) && !/^(?:Mc|Mac|De|La|Le|O.)[A-Z]/.test(name));
@@ -404,7 +389,7 @@ function noteSender({ values, text, email }: Text, hosts: KnownHosts, note: Note
   note('a free mail address', FREE_MAIL.test(domain));
   note('an address with many digits', count(local, /\d/g) >= 5);
   note('an address with many dots', count(local, /\./g) >= 3);
-  note('an address at a cheap domain', hosts.isCheap(domain));
+  note('an address at a cheap domain', isCheap(domain));
   const letters =
     name
       .toLowerCase()
@@ -433,52 +418,44 @@ export interface Phrase {
   readonly text: string;
 }
 
-interface Phrases {
-  /** In the order of the file. */
-  readonly kinds: readonly string[];
-  /** The phrases among the words of a text, each once. */
-  find(words: readonly number[]): ReadonlySet<Phrase>;
-}
-
+const START = 0x2545f491;
+/** By the hash of its words. */
+const PHRASES = new Map<number, Phrase>();
+/** How phrases begin: elsewhere none is looked for. */
+const BEGINNINGS = new Set<number>();
 const FILE = new URL('phrases.txt', import.meta.url);
 
-/** Reads the phrases; `wordsOf` gives the hashes of the words of one. */
-function readPhrases(wordsOf: (text: string) => readonly number[]): Phrases {
-  const phrases = new Map<number, Phrase>();
-  /** How phrases begin: elsewhere none is looked for. */
-  const beginnings = new Set<number>();
-  const kinds = new Set<string>();
-  for (const [, kind = '', list = ''] of readFileSync(FILE, 'utf8').matchAll(/^([a-z ]+): (.+)$/gm)) {
-    kinds.add(kind);
-    for (const text of list.split('|')) {
-      let key = START;
-      for (const word of wordsOf(text)) {
-        key = next(key, word);
-        beginnings.add(key);
-      }
-      // In the file 0 is any number.
-      if (key !== START && !phrases.has(key)) phrases.set(key, { kind, text: text.replace('0', '…') });
+for (const [, kind = '', list = ''] of readFileSync(FILE, 'utf8').matchAll(/^([a-z ]+): (.+)$/gm)) {
+  for (const text of list.split('|')) {
+    const found: Tokens = { tokens: [], words: [] };
+    tokenize(text, found);
+    let key = START;
+    for (const word of found.words) {
+      key = next(key, word);
+      BEGINNINGS.add(key);
     }
+    // In the file 0 is any number.
+    if (key !== START && !PHRASES.has(key)) PHRASES.set(key, { kind, text: text.replace('0', '…') });
   }
-  return {
-    kinds: [...kinds],
-    find(words) {
-      const found = new Set<Phrase>();
-      for (let at = 0; at < words.length; at++) {
-        let key = START;
-        for (let end = at; end < words.length; end++) {
-          key = next(key, words[end] ?? 0);
-          if (!beginnings.has(key)) break;
-          const phrase = phrases.get(key);
-          if (phrase !== undefined) found.add(phrase);
-        }
-      }
-      return found;
-    },
-  };
 }
 
-const START = 0x2545f491;
+/** What phrases are about, in the order of the file. */
+export const KINDS: readonly string[] = [...new Set(Array.from(PHRASES.values(), ({ kind }) => kind))];
+
+/** The phrases among the words of a text, each once. */
+function phrasesIn(words: readonly number[]): ReadonlySet<Phrase> {
+  const found = new Set<Phrase>();
+  for (let at = 0; at < words.length; at++) {
+    let key = START;
+    for (let end = at; end < words.length; end++) {
+      key = next(key, words[end] ?? 0);
+      if (!BEGINNINGS.has(key)) break;
+      const phrase = PHRASES.get(key);
+      if (phrase !== undefined) found.add(phrase);
+    }
+  }
+  return found;
+}
 
 function next(key: number, word: number): number {
   return Math.imul(key ^ word, 0x01000193) ^ (word >>> 13);

@@ -11,14 +11,14 @@ import type { Log } from '../../lib/log.ts';
 import { recentSubmissions } from '../../store/spam.ts';
 import type { Store } from '../../store/store.ts';
 import { readControl, readFields } from '../fields.ts';
-import { createExtract, type Extract, type Features } from './features.ts';
+import { extract, type Features } from './features.ts';
 import { createLearning, createTextFilter, readModel, type Learning, type Model, type Weights } from './model.ts';
 import { createSpamServices, type SpamServices } from './services.ts';
 import {
   blockedBy,
-  createDisposable,
   createRepetition,
   disguiseReasons,
+  disposableReasons,
   gibberishReasons,
   headerReasons,
   linkReasons,
@@ -31,7 +31,7 @@ import {
   type RefusesMail,
   type Repetition,
 } from './signs.ts';
-import { createKnownHosts, readText, type KnownHosts, type Rules, type SpamInput, type Text } from './text.ts';
+import { readText, type Rules, type SpamInput, type Text } from './text.ts';
 
 export interface SpamVerdict {
   readonly verdict: 'accept' | 'spam';
@@ -48,7 +48,6 @@ const SPAM_FROM = { normal: 0.79, strict: 0.6 } as const;
 const CERTAIN = 100;
 
 interface SpamFilterParts {
-  readonly tools: Tools;
   readonly model: Model;
   readonly refusesMail: RefusesMail;
   readonly learning?: Pick<Learning, 'weightsOf'>;
@@ -104,14 +103,8 @@ interface Checked {
 /** What the submission itself says, and what was posted before. */
 type SpamCheck = (form: Rules, submission: SpamInput, learned?: Weights) => Checked;
 
-/** The check; it has lists and tables that are made once. */
-export function createSpamCheck({
-  tools,
-  model,
-  repetition,
-}: Pick<SpamFilterParts, 'tools' | 'model' | 'repetition'>): SpamCheck {
-  const textReasons = createTextFilter(model, tools.extract);
-  const disposable = createDisposable();
+export function createSpamCheck({ model, repetition }: Pick<SpamFilterParts, 'model' | 'repetition'>): SpamCheck {
+  const textReasons = createTextFilter(model);
 
   return (form, submission, learned) => {
     const { level, content_filter: filters, blocklist } = form.config.spam_protection;
@@ -127,11 +120,11 @@ export function createSpamCheck({
     const domain = text.email?.slice(text.email.lastIndexOf('@') + 1);
     // What is certain needs no other reason.
     if (filters && reasons.length === 0) {
-      const features = tools.extract(text);
+      const features = extract(text);
       reasons.push(
         ...textReasons(text, features, learned),
         ...contentReasons(form, text, features),
-        ...disposable(domain),
+        ...disposableReasons(domain),
         ...visitReasons(submission.visit ?? {}),
         ...repeated(form, text, features),
       );
@@ -143,17 +136,6 @@ export function createSpamCheck({
     if (repetition === undefined || environmentOf(tenant) === 'test') return [];
     return repetition.note({ words, links, email, form, domain });
   }
-}
-
-/** What reads texts: of a daemon there is one. */
-interface Tools {
-  readonly hosts: KnownHosts;
-  readonly extract: Extract;
-}
-
-export function createTools(): Tools {
-  const hosts = createKnownHosts();
-  return { hosts, extract: createExtract(hosts) };
 }
 
 function contentReasons(form: Rules, text: Text, { words }: Features): Reason[] {
@@ -212,6 +194,9 @@ const MAX_FIELDS_LENGTH = 20_000;
 /** So many are read between two turns of the event loop. */
 const AT_ONCE = 50;
 
+/** The shipped model, once it is read. */
+let shipped: Model | undefined;
+
 /** Spam protection of a daemon: the filter, what it learns, and what forms have in common. */
 export function createSpamProtection({
   store,
@@ -221,10 +206,9 @@ export function createSpamProtection({
   refusesMail,
   http,
 }: SpamProtectionParts): SpamProtection {
-  const tools = createTools();
-  const model = readModel();
-  const learning = createLearning({ store, clock, log, snapshot, model, extract: tools.extract });
-  const repetition = createRepetition(tools.hosts, clock);
+  const model = (shipped ??= readModel());
+  const learning = createLearning({ store, clock, log, snapshot, model });
+  const repetition = createRepetition(clock);
   const services = createSpamServices({ http, log });
   let last = '';
 
@@ -235,11 +219,11 @@ export function createSpamProtection({
     last = rows[0]?.id ?? (last || ' ');
     for (const [index, { form, domain, fields, control }] of rows.reverse().entries()) {
       const text = readText({ fields: readFields(fields), control: readControl(control) }, domain);
-      repetition.note({ words: tools.extract(text).words, links: text.links, email: text.email, form, domain });
+      repetition.note({ words: extract(text).words, links: text.links, email: text.email, form, domain });
       if (index % AT_ONCE === AT_ONCE - 1) await new Promise((resolve) => setImmediate(resolve));
     }
   }
 
-  const filter = createSpamFilter({ tools, model, refusesMail, learning, repetition, services });
+  const filter = createSpamFilter({ model, refusesMail, learning, repetition, services });
   return { filter, learning, catchUp };
 }

@@ -19,7 +19,7 @@ import { listSubmissions } from '../../store/submission-list.ts';
 import type { SubmissionRow } from '../../store/tables.ts';
 import { readControl, readFields } from '../fields.ts';
 import { findFormOf } from '../find.ts';
-import { BUCKETS, shareOf, type Extract, type Features, type Phrase } from './features.ts';
+import { BUCKETS, extract, located, shareOf, type Features, type Phrase } from './features.ts';
 import type { Reason } from './signs.ts';
 import { readText, type Text } from './text.ts';
 
@@ -110,7 +110,7 @@ const MAX_LISTED = 6;
 /** What the text says, by the shipped model and by what the project has learned. */
 type TextFilter = (text: Text, features: Features, learned?: Weights) => Reason[];
 
-export function createTextFilter(model: Model, extract: Extract): TextFilter {
+export function createTextFilter(model: Model): TextFilter {
   return (text, features, learned) => {
     const odds = logOdds(model, features);
     const words = bounded(odds.words, MAX_WORD_POINTS);
@@ -135,7 +135,7 @@ export function createTextFilter(model: Model, extract: Extract): TextFilter {
   /** The words that say most. */
   function wordsFor({ text }: Text): string {
     const weights = new Map<string, number>();
-    for (const { bucket, word } of extract.located(text.slice(0, 4096))) {
+    for (const { bucket, word } of located(text.slice(0, 4096))) {
       weights.set(word, Math.max(weights.get(word) ?? 0, model.words[bucket] ?? 0));
     }
     return (
@@ -291,7 +291,6 @@ interface LearningParts {
   readonly log: Log;
   readonly snapshot: () => Snapshot;
   readonly model: Model;
-  readonly extract: Extract;
 }
 
 /** Projects whose weights are held, 64 KiB each. */
@@ -308,7 +307,7 @@ interface Held {
   isLoading: boolean;
 }
 
-export function createLearning({ store, clock, log, snapshot, model, extract }: LearningParts): Learning {
+export function createLearning({ store, clock, log, snapshot, model }: LearningParts): Learning {
   const held = new LruMap<Held>(MAX_PROJECTS);
 
   async function load({ tenant, project }: ProjectKey): Promise<Weights | undefined> {

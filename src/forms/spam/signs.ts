@@ -8,7 +8,18 @@ import ipaddr from 'ipaddr.js';
 import type { Clock } from '../../lib/clock.ts';
 import { LruMap } from '../../lib/lru.ts';
 import type { TokenState } from '../challenges.ts';
-import { linksOf, registeredName, type KnownHosts, type Link, type Text, type Value, type Visit } from './text.ts';
+import {
+  isCommon,
+  isFreeHost,
+  isMessenger,
+  isShortener,
+  linksOf,
+  registeredName,
+  type Link,
+  type Text,
+  type Value,
+  type Visit,
+} from './text.ts';
 
 /**
  * A sign, and what it may score. Ten points make spam ten times as likely (they are decibans: the
@@ -508,13 +519,12 @@ export function noMx(domain: string): Reason {
   return { name: 'no_mx', score: NO_MX_POINTS, detail: `${domain} takes no mail` };
 }
 
-/** The check for domains of mail addresses that are thrown away after use; it holds the list of the community. */
-export function createDisposable(): (domain: string | undefined) => Reason[] {
-  const known = disposableEmailBlocklistSet();
-  return (domain) => {
-    if (domain === undefined || !isBelow(known, domain.toLowerCase())) return [];
-    return [{ name: 'disposable_address', score: 9, detail: domain }];
-  };
+/** Domains of mail addresses that are thrown away after use, as the community lists them. */
+const DISPOSABLE = disposableEmailBlocklistSet();
+
+export function disposableReasons(domain: string | undefined): Reason[] {
+  if (domain === undefined || !isBelow(DISPOSABLE, domain.toLowerCase())) return [];
+  return [{ name: 'disposable_address', score: 9, detail: domain }];
 }
 
 /** Such services have names below their own as well. */
@@ -631,7 +641,7 @@ interface Mark {
 }
 
 /** What posts have in common, for as long as the daemon runs. */
-export function createRepetition(hosts: KnownHosts, clock: Pick<Clock, 'now'>): Repetition {
+export function createRepetition(clock: Pick<Clock, 'now'>): Repetition {
   const marks = new LruMap<Mark>(MAX_MARKS);
 
   function otherForms(key: string, { form, domain }: Posted, now: number): number {
@@ -665,7 +675,7 @@ export function createRepetition(hosts: KnownHosts, clock: Pick<Clock, 'now'>): 
           detail: 'other forms of this server got the same text',
         });
       }
-      const links = linkMarks(posted, hosts);
+      const links = linkMarks(posted);
       const most = links.reduce((one, host) => Math.max(one, otherForms(`l${host}`, posted, now)), 0);
       const linkScore = pointsOf(LINK_POINTS, most);
       if (linkScore > 0) {
@@ -703,7 +713,7 @@ function marksOf(words: readonly number[]): number[] {
 }
 
 /** The names that its links lead to: not the form's own, the visitor's own, or such that everybody links to. */
-function linkMarks({ links, domain, email }: Posted, hosts: KnownHosts): string[] {
+function linkMarks({ links, domain, email }: Posted): string[] {
   if (links.length === 0) return [];
   const own = new Set([registeredName(domain), registeredName(email?.slice(email.lastIndexOf('@') + 1) ?? '')]);
   const found = new Set<string>();
@@ -711,9 +721,9 @@ function linkMarks({ links, domain, email }: Posted, hosts: KnownHosts): string[
     const name = registeredName(host);
     if (own.has(name)) continue;
     // Whose link it is shows behind the name that many share.
-    if (hosts.isShortener(host) || hosts.isMessenger(host)) found.add(`${host}${path.slice(0, 60)}`);
-    else if (hosts.isFreeHost(host)) found.add(host.slice(0, 100));
-    else if (!hosts.isCommon(host)) found.add(name.slice(0, 100));
+    if (isShortener(host) || isMessenger(host)) found.add(`${host}${path.slice(0, 60)}`);
+    else if (isFreeHost(host)) found.add(host.slice(0, 100));
+    else if (!isCommon(host)) found.add(name.slice(0, 100));
   }
   return [...found];
 }

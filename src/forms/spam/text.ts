@@ -168,47 +168,50 @@ function names(text: string): ReadonlySet<string> {
   return new Set(text.split(' '));
 }
 
-export interface KnownHosts {
-  /** Hides where a link leads. */
-  isShortener(host: string): boolean;
-  /** Gives everybody a site for nothing, below its own name. */
-  isFreeHost(host: string): boolean;
-  /** A messenger's: whoever follows it chats with a stranger. */
-  isMessenger(host: string): boolean;
-  /** Everybody links there: that many forms saw such a link says nothing. */
-  isCommon(host: string): boolean;
-  /** The domain is of a kind that costs next to nothing and that few firms use. */
-  isCheap(host: string): boolean;
+const SHORTENERS = names(
+  'bit.ly bitly.com tinyurl.com cutt.ly is.gd v.gd rb.gy tiny.cc shorturl.at goo.su clck.ru vk.cc u.to t.ly t.co ow.ly buff.ly lnkd.in rebrand.ly shorte.st adf.ly bl.ink s.id linktr.ee soo.gd x.co qr.ae tr.im urlz.fr lc.cx bc.vc ouo.io shrtco.de short.gy tny.im kutt.it han.gl vo.la me2.do url.kr n9.cl acortar.link encurtador.com.br dub.sh shorturl.asia surl.li linkify.me t1p.de kurzelinks.de 2u.pw yip.su dik.si lihi.cc reurl.cc zpr.io rebrand.link',
+);
+const FREE_HOSTS = names(
+  'blogspot.com weebly.com wixsite.com wordpress.com tumblr.com telegra.ph sites.google.com docs.google.com forms.gle site123.me jimdosite.com webnode.page yolasite.com strikingly.com carrd.co godaddysites.com square.site mystrikingly.com webflow.io netlify.app vercel.app web.app firebaseapp.com pages.dev workers.dev r2.dev github.io gitlab.io herokuapp.com onrender.com glitch.me replit.app surge.sh 000webhostapp.com blogspot.de ucoz.ru ucoz.com narod.ru livejournal.com medium.com notion.site tilda.ws bravesites.com over-blog.com altervista.org bitballoon.com s3.amazonaws.com blob.core.windows.net cloudfront.net azurewebsites.net appspot.com storage.googleapis.com myshopify.com gitbook.io framer.website framer.app lovable.app hashnode.dev substack.com teletype.in graph.org rentry.co pastebin.com zohosites.com biz.nf 16mb.com infinityfreeapp.com epizy.com rf.gd',
+);
+const MESSENGERS = names(
+  't.me telegram.me telegram.dog wa.me api.whatsapp.com chat.whatsapp.com line.me lin.ee viber.click vb.me join.skype.com discord.gg signal.me wa.link m.me zalo.me',
+);
+const COMMON = names(
+  'google.com maps.google.com goo.gl youtube.com youtu.be facebook.com instagram.com linkedin.com twitter.com x.com wikipedia.org amazon.com apple.com microsoft.com github.com dropbox.com drive.google.com we.tl wetransfer.com ebay.com etsy.com airbnb.com booking.com tripadvisor.com paypal.com pinterest.com tiktok.com vimeo.com spotify.com zoom.us icloud.com onedrive.live.com maps.app.goo.gl yelp.com trustpilot.com openstreetmap.org w3.org schema.org example.com gmail.com outlook.com yahoo.com hotmail.com',
+);
+const CHEAP =
+  /\.(?:xyz|top|online|site|store|shop|club|click|link|icu|buzz|live|fun|space|website|pro|life|world|today|bet|casino|poker|loan|loans|vip|win|bid|trade|stream|download|racing|review|party|science|date|men|cfd|sbs|lol|monster|quest|rest|cyou|bond|makeup|hair|skin|beauty|mom|su|tk|ml|ga|cf|gq|pw|cc|ws|biz|info)$/;
+
+/** Hides where a link leads. */
+export function isShortener(host: string): boolean {
+  return isIn(SHORTENERS, host);
 }
 
-/** The lists of hosts, made once. */
-export function createKnownHosts(): KnownHosts {
-  const shorteners = names(
-    'bit.ly bitly.com tinyurl.com cutt.ly is.gd v.gd rb.gy tiny.cc shorturl.at goo.su clck.ru vk.cc u.to t.ly t.co ow.ly buff.ly lnkd.in rebrand.ly shorte.st adf.ly bl.ink s.id linktr.ee soo.gd x.co qr.ae tr.im urlz.fr lc.cx bc.vc ouo.io shrtco.de short.gy tny.im kutt.it han.gl vo.la me2.do url.kr n9.cl acortar.link encurtador.com.br dub.sh shorturl.asia surl.li linkify.me t1p.de kurzelinks.de 2u.pw yip.su dik.si lihi.cc reurl.cc zpr.io rebrand.link',
-  );
-  const freeHosts = names(
-    'blogspot.com weebly.com wixsite.com wordpress.com tumblr.com telegra.ph sites.google.com docs.google.com forms.gle site123.me jimdosite.com webnode.page yolasite.com strikingly.com carrd.co godaddysites.com square.site mystrikingly.com webflow.io netlify.app vercel.app web.app firebaseapp.com pages.dev workers.dev r2.dev github.io gitlab.io herokuapp.com onrender.com glitch.me replit.app surge.sh 000webhostapp.com blogspot.de ucoz.ru ucoz.com narod.ru livejournal.com medium.com notion.site tilda.ws bravesites.com over-blog.com altervista.org bitballoon.com s3.amazonaws.com blob.core.windows.net cloudfront.net azurewebsites.net appspot.com storage.googleapis.com myshopify.com gitbook.io framer.website framer.app lovable.app hashnode.dev substack.com teletype.in graph.org rentry.co pastebin.com zohosites.com biz.nf 16mb.com infinityfreeapp.com epizy.com rf.gd',
-  );
-  const messengers = names(
-    't.me telegram.me telegram.dog wa.me api.whatsapp.com chat.whatsapp.com line.me lin.ee viber.click vb.me join.skype.com discord.gg signal.me wa.link m.me zalo.me',
-  );
-  const common = names(
-    'google.com maps.google.com goo.gl youtube.com youtu.be facebook.com instagram.com linkedin.com twitter.com x.com wikipedia.org amazon.com apple.com microsoft.com github.com dropbox.com drive.google.com we.tl wetransfer.com ebay.com etsy.com airbnb.com booking.com tripadvisor.com paypal.com pinterest.com tiktok.com vimeo.com spotify.com zoom.us icloud.com onedrive.live.com maps.app.goo.gl yelp.com trustpilot.com openstreetmap.org w3.org schema.org example.com gmail.com outlook.com yahoo.com hotmail.com',
-  );
-  const cheap =
-    /\.(?:xyz|top|online|site|store|shop|club|click|link|icu|buzz|live|fun|space|website|pro|life|world|today|bet|casino|poker|loan|loans|vip|win|bid|trade|stream|download|racing|review|party|science|date|men|cfd|sbs|lol|monster|quest|rest|cyou|bond|makeup|hair|skin|beauty|mom|su|tk|ml|ga|cf|gq|pw|cc|ws|biz|info)$/;
-  function isIn(list: ReadonlySet<string>, host: string): boolean {
-    for (let name = host; name !== ''; name = name.slice(name.indexOf('.') + 1)) {
-      if (list.has(name)) return true;
-      if (!name.includes('.')) return false;
-    }
-    return false;
+/** Gives everybody a site for nothing, below its own name. */
+export function isFreeHost(host: string): boolean {
+  return isIn(FREE_HOSTS, host);
+}
+
+/** A messenger's: whoever follows it chats with a stranger. */
+export function isMessenger(host: string): boolean {
+  return isIn(MESSENGERS, host);
+}
+
+/** Everybody links there: that many forms saw such a link says nothing. */
+export function isCommon(host: string): boolean {
+  return isIn(COMMON, host);
+}
+
+/** The domain is of a kind that costs next to nothing and that few firms use. */
+export function isCheap(host: string): boolean {
+  return CHEAP.test(host);
+}
+
+function isIn(list: ReadonlySet<string>, host: string): boolean {
+  for (let name = host; name !== ''; name = name.slice(name.indexOf('.') + 1)) {
+    if (list.has(name)) return true;
+    if (!name.includes('.')) return false;
   }
-  return {
-    isShortener: (host) => isIn(shorteners, host),
-    isFreeHost: (host) => isIn(freeHosts, host),
-    isMessenger: (host) => isIn(messengers, host),
-    isCommon: (host) => isIn(common, host),
-    isCheap: (host) => cheap.test(host),
-  };
+  return false;
 }

@@ -205,8 +205,10 @@ export function implement<Routes extends Readonly<Record<string, ContractRoute>>
   return Object.entries(routes).map(([name, route]) => {
     // oxlint-disable-next-line typescript/no-unsafe-type-assertion -- `createServe` parses query and body with these very schemas, and the router gives the path's own parameters
     const handler = handlers[name] as unknown as (call: unknown) => Promise<Outcome>;
-    const write = writerOf(route.answer);
+    // Made at the first answer: a start waits for no writer that nobody asks for.
+    let write: Writer | undefined;
     function answerOf({ data, headers }: Success): Answer {
+      write ??= writerOf(route.answer);
       return json(write(data), 200, headers);
     }
     return {
