@@ -42,7 +42,7 @@ const answer = z.object({
   ),
   in_progress: count.describe('What is being sent just now: repeat the request later.'),
   configured: count.describe(
-    'Mail to the address as a recipient that a form or forwarding names; its records stay until they are old.',
+    'Mail to the address as the recipient of a form or of a forwarding rule. These records are kept until they expire.',
   ),
   mentions: z.array(z.string()).describe('Submissions that name the address within a text, which stay.'),
   not_erased: z.array(z.string()).describe('What this does not reach.'),

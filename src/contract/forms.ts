@@ -274,7 +274,7 @@ export const instantForms = {
   change: route('PATCH /instant/forms/:id', {
     ...WRITE_INSTANT,
     summary: 'Changes the name of an instant form, or its recipient, who must then agree.',
-    description: 'An address that has not agreed yet is mailed a new link; older links end.',
+    description: 'An address that has not agreed yet is sent a new link; older links stop working.',
     body: instantBody.partial(),
     answer: instantForm,
     errors: ['FORM_NOT_FOUND'],

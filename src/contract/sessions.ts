@@ -34,7 +34,7 @@ const session = z.object({
   expires_at: time.describe('When it ends, however much it is used.'),
   permissions: z.array(z.enum(PERMISSIONS)).describe('None until one-time codes are set up, if they are required.'),
   totp: z.object({
-    enabled: z.boolean().describe('Whether the account asks for one-time codes.'),
+    enabled: z.boolean().describe('Whether the account requires one-time codes.'),
     required: z.boolean().describe('server.console.require_totp.'),
   }),
 });

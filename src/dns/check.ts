@@ -439,7 +439,7 @@ const MAX_RECORDS = 20;
 
 /** Of a domain; at our own host name nobody reads mail. */
 const MOVES =
-  ' Changing it moves all mail of the domain to this server, which accepts only addresses that have a forwarding rule.';
+  ' Changing it moves all mail for the domain to this server, which accepts only addresses that have a forwarding rule.';
 
 /** The verdict on the MX records of `domain`. */
 export async function checkMx(domain: string, server: MailServer): Promise<Finding> {
@@ -480,7 +480,7 @@ export async function checkMx(domain: string, server: MailServer): Promise<Findi
   const first = Math.min(...[ours, ...silent].map((each) => each?.preference ?? Infinity));
   const taking = others.filter(({ preference }) => preference <= first);
   if (taking.length > 0 && ours === undefined) {
-    return wrong(`Mail of the domain goes to ${names(taking)}.${domain === server.hostname ? '' : MOVES}`, found);
+    return wrong(`Mail for the domain goes to ${names(taking)}.${domain === server.hostname ? '' : MOVES}`, found);
   }
   if (taking.length > 0) {
     return wrong(
@@ -492,8 +492,8 @@ export async function checkMx(domain: string, server: MailServer): Promise<Findi
   if (unknown !== undefined && unknown.preference <= (ours?.preference ?? Infinity)) {
     return { ...unanswered(unknown), found };
   }
-  const noAddress = `There is no address of ${names(dead)}`;
-  if (ours === undefined) return wrong(`${noAddress}: mail of the domain cannot be delivered.`, found);
+  const noAddress = `No address was found for ${names(dead)}`;
+  if (ours === undefined) return wrong(`${noAddress}: mail for the domain cannot be delivered.`, found);
   if (dead.some(({ preference }) => preference <= ours.preference)) {
     return wrong(`${noAddress}: mail from senders that try it first is delayed or lost. Remove it.`, found);
   }

@@ -231,7 +231,7 @@ async function faultsOf(text: string, ips: readonly string[], place: SpfPlace): 
     ...ours.flatMap(({ ip, result }) =>
       result === 'pass' || result === 'permerror' ? [] : [`Mail from ${ip} does not pass (${result}).`],
     ),
-    ...(open === undefined ? [] : [`It lets every host of the world send as this domain${open}.`]),
+    ...(open === undefined ? [] : [`It allows any host to send as this domain${open}.`]),
   ];
 }
 
@@ -250,7 +250,7 @@ async function tenable(
     terms.map(async (term) => {
       const { result, reason = 'error' } = await evaluate(`v=spf1 ${term}`, STRANGER, { ...place, most: COUNTED });
       const open = isAll(term) ? undefined : await openness(`v=spf1 ${term}`, place);
-      if (open !== undefined) return { term, reason: `every host of the world passes by it${open}` };
+      if (open !== undefined) return { term, reason: `it allows any host${open}` };
       return { term, reason: result === 'permerror' ? reason : undefined };
     }),
   );

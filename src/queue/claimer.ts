@@ -23,8 +23,8 @@ import type { Store } from '../store/store.ts';
 import type { DestinationRow } from '../store/tables.ts';
 import type { Reach } from './reach.ts';
 import { SANDBOX } from './sandbox.ts';
-import { Destination, claimDelays, type RetryOptions } from './retry.ts';
-import { isWebhook } from './destinations.ts';
+import { claimDelays, type RetryOptions } from './retry.ts';
+import { Destination, isWebhook } from './destinations.ts';
 import type { Transport } from './transport.ts';
 
 export interface ClaimerOptions {

@@ -1,6 +1,156 @@
-/** What the queue knows of a destination by its name: whether it is a webhook, is reached by the smarthost, is a big receiver. */
+/**
+ * What the queue knows of a destination: its failures and pauses, and whose turn it is there; and by its name whether it is a
+ * webhook, is reached by the smarthost, is a big receiver.
+ */
 import type { ServerConfig } from '../config/schema.ts';
+import { LruMap } from '../lib/lru.ts';
+import { nextFlow, tenantsWaiting, type Turn } from '../store/leases.ts';
+import type { Store } from '../store/store.ts';
+import type { DestinationRow } from '../store/tables.ts';
+import { retryDelay, type RetryOptions } from './retry.ts';
 import { SANDBOX } from './sandbox.ts';
+import type { Unreachable } from './transport.ts';
+
+/** After the first failure of one of several daemons another may look, ms. */
+const OTHERS_LOOK_MS = 1000;
+
+/** What the database knows of a destination, and what a failure writes there. */
+type Pause = Pick<DestinationRow, 'failures' | 'pauses' | 'paused_until' | 'line'>;
+
+const PROVEN: Pause = { failures: 0, pauses: 0, paused_until: null, line: '' };
+
+/**
+ * What the worker remembers of a destination while something of it is claimed, and how its pauses grow: a failure after a
+ * pause is a step of the retry table, one within a pause (new mail may probe) is none, so that a busy form does not turn a
+ * short outage of its owner's server into a long silence.
+ */
+export class Destination {
+  readonly name: string;
+  /** Recipients that are claimed and not settled. */
+  outstanding = 0;
+  /** The last claim found more than a part of what it asked for: more may wait. */
+  backlog = false;
+  readonly turns = new RoundRobin();
+  #pause = PROVEN;
+  /** When a failure was last noted, on the monotonic clock. */
+  #failedAt = -Infinity;
+
+  constructor(name: string) {
+    this.name = name;
+  }
+
+  get isFailing(): boolean {
+    return this.#pause.failures > 0;
+  }
+
+  /** In which line it waits for connections (`destinations.line`). */
+  get line(): string {
+    return this.#pause.line;
+  }
+
+  /** Whether a server there has answered, and could be reached since. */
+  get isProven(): boolean {
+    return this.line === '';
+  }
+
+  /** When mail may go there again, if it is paused. */
+  get pausedUntil(): number | undefined {
+    return this.#pause.paused_until ?? undefined;
+  }
+
+  /** Takes over what the database knows: another daemon, or the operator, may have changed it. */
+  read(row: DestinationRow | undefined): void {
+    this.#pause = row ?? PROVEN;
+  }
+
+  /**
+   * Notes that it cannot be reached with mail of the tenant. Answers the pause, or undefined where tries that ran side by side
+   * have noted it already. A first failure is a short pause where others are to look, too.
+   */
+  fail(
+    { began }: Unreachable,
+    { now, monotonic, tenant, hasOthers }: { now: number; monotonic: number; tenant: string; hasOthers: boolean },
+    retry: RetryOptions,
+  ): (Pause & { readonly paused_until: number }) | undefined {
+    const { failures, pauses, paused_until: until } = this.#pause;
+    if (began <= this.#failedAt && until !== null) return undefined;
+    this.#failedAt = monotonic;
+    const line = `again:${tenant}`;
+    if (hasOthers && failures === 0) {
+      return (this.#pause = { failures: 1, pauses: 0, paused_until: now + OTHERS_LOOK_MS, line });
+    }
+    const isNew = until === null || until <= now;
+    const pause = {
+      failures: failures + 1,
+      pauses: isNew ? pauses + 1 : pauses,
+      paused_until: isNew ? now + retryDelay(pauses + 1, 'fault', retry) : until,
+      line,
+    };
+    this.#pause = pause;
+    return pause;
+  }
+
+  succeed(): void {
+    this.#pause = PROVEN;
+  }
+}
+
+// Turns: who is served next from a queue that is longer than one claim: other mail before bulk, of which a quarter goes on all the
+// same; within each, tenants in turn, and of each tenant its flows (its forms, or kinds of mail) in turn.
+
+/** How much one turn may claim. */
+type LimitedTurn = Turn & { readonly limit: number };
+
+/** Of each of the two, so many tenants have a turn at once. */
+const MAX_TENANTS = 8;
+/** Bulk has this part where other mail waits, too. */
+const BULK_SHARE = 1 / 4;
+const MAX_REMEMBERED = 1000;
+
+/** The turns at one destination. */
+class RoundRobin {
+  /** Whose turn was last: of other mail, and of bulk. */
+  readonly #tenants: [string, string] = ['', ''];
+  /** Which flow had the last turn of its tenant. */
+  readonly #flows = new LruMap<string>(MAX_REMEMBERED);
+
+  /** The next turns, for `room` (at least 2) deliveries together. */
+  async next(store: Store, destination: string, room: number): Promise<LimitedTurn[]> {
+    const forBulk = Math.ceil(room * BULK_SHARE);
+    const first = await this.#nextOf(0, { store, destination, most: room - forBulk });
+    const bulk = await this.#nextOf(1, { store, destination, most: first.length === 0 ? room : forBulk });
+    return [
+      ...shared(first, bulk.length === 0 ? room : room - forBulk),
+      ...shared(bulk, first.length === 0 ? room : forBulk),
+    ];
+  }
+
+  async #nextOf(
+    bulk: 0 | 1,
+    { store, destination, most }: { store: Store; destination: string; most: number },
+  ): Promise<Turn[]> {
+    const limit = Math.min(MAX_TENANTS, most);
+    const after = this.#tenants[bulk];
+    const tenants = await tenantsWaiting(store, destination, { bulk, after, limit });
+    if (tenants.length < limit && after !== '') {
+      const more = await tenantsWaiting(store, destination, { bulk, after: '', limit: limit - tenants.length });
+      tenants.push(...more.filter((tenant) => !tenants.includes(tenant)));
+    }
+    this.#tenants[bulk] = tenants.at(-1) ?? '';
+    const turns = tenants.map(async (tenant): Promise<Turn[]> => {
+      const key = `${bulk} ${tenant}`;
+      const flow = await nextFlow(store, destination, { bulk, tenant, flow: this.#flows.get(key) ?? '' });
+      if (flow === undefined) return [];
+      this.#flows.set(key, flow);
+      return [{ bulk, tenant, flow }];
+    });
+    return (await Promise.all(turns)).flat();
+  }
+}
+
+function shared(turns: readonly Turn[], room: number): LimitedTurn[] {
+  return turns.map((turn) => ({ ...turn, limit: Math.floor(room / turns.length) }));
+}
 
 /** Whether deliveries to this destination are posted to a webhook: its id has an underscore, and no domain has one there. */
 export function isWebhook(destination: string): boolean {

@@ -26,10 +26,10 @@ import { StoreError, UnmetError, type Store } from '../store/store.ts';
 import { suppress } from '../store/suppressions.ts';
 import type { AttemptRow, DeliveryRow, MessageRow } from '../store/tables.ts';
 import type { HeldBody } from './bodies.ts';
-import { isWebhook, receiverOf, type OnRelayPause, type Receiver } from './destinations.ts';
+import { isWebhook, receiverOf, type Destination, type OnRelayPause, type Receiver } from './destinations.ts';
 import type { Reach } from './reach.ts';
 import { SANDBOX } from './sandbox.ts';
-import { retryDelay, type Destination, type RetryOptions } from './retry.ts';
+import { retryDelay, type RetryOptions } from './retry.ts';
 import {
   NOBODY,
   type FailedRecipient,

@@ -17,7 +17,7 @@ import type { MessageKind, MessageRow } from '../store/tables.ts';
 import { suspendedTenants } from '../store/tenants.ts';
 import { Bodies } from './bodies.ts';
 import { Claimer, LEASE, type Claimed } from './claimer.ts';
-import { isWebhook, besideRelay, isRelayed, relayTable, type OnRelayPause } from './destinations.ts';
+import { besideRelay, Destination, isRelayed, isWebhook, relayTable, type OnRelayPause } from './destinations.ts';
 import {
   ResultWriter,
   writeExpired,
@@ -27,7 +27,7 @@ import {
   type WritingOptions,
 } from './results.ts';
 import { Reach } from './reach.ts';
-import { Destination, WEBHOOK_RETRY_MS, type RetryOptions } from './retry.ts';
+import { WEBHOOK_RETRY_MS, type RetryOptions } from './retry.ts';
 import { createSandbox, SANDBOX } from './sandbox.ts';
 import { type Admission, type Batch, type OnFailure, type Random, type Source, type Transport } from './transport.ts';
 

@@ -75,7 +75,7 @@ describe('MX', () => {
     [
       'others',
       [mx('10 mx.other.test'), other],
-      { status: 'wrong', problem: expect.stringContaining('moves all mail of the domain') },
+      { status: 'wrong', problem: expect.stringContaining('moves all mail for the domain') },
     ],
     [
       'others before us',
@@ -106,25 +106,25 @@ describe('MX', () => {
     [
       'a name that is not there',
       [mx('10 gone.test')],
-      { status: 'wrong', problem: 'There is no address of gone.test: mail of the domain cannot be delivered.' },
+      { status: 'wrong', problem: 'No address was found for gone.test: mail for the domain cannot be delivered.' },
     ],
     [
       'a name that is not there, and others',
       [mx('10 gone.test'), mx('20 mx.other.test'), other],
-      { status: 'wrong', problem: expect.stringMatching(/^Mail of the domain goes to mx\.other\.test\. /) },
+      { status: 'wrong', problem: expect.stringMatching(/^Mail for the domain goes to mx\.other\.test\. /) },
     ],
     [
       'a name that is not there before us',
       [mx('5 gone.test'), mx('10 mail.our.test')],
       {
         status: 'wrong',
-        problem: expect.stringMatching(/^There is no address of gone\.test: .*delayed.*Remove it\.$/),
+        problem: expect.stringMatching(/^No address was found for gone\.test: .*delayed.*Remove it\.$/),
       },
     ],
     [
       'a name that is not there behind us',
       [mx('10 mail.our.test'), mx('20 gone.test')],
-      { status: 'ok', note: expect.stringMatching(/^There is no address of gone\.test: remove it\.$/) },
+      { status: 'ok', note: expect.stringMatching(/^No address was found for gone\.test: remove it\.$/) },
     ],
     [
       'an address in the place of a name',
@@ -155,7 +155,7 @@ describe('MX', () => {
     [
       'silence about one behind others',
       [mx('5 mx.other.test'), other, mx('10 mx.slow.test'), { name: 'mx.slow.test', fault: 'SERVFAIL' }],
-      { status: 'wrong', problem: expect.stringMatching(/^Mail of the domain goes to mx\.other\.test\. /) },
+      { status: 'wrong', problem: expect.stringMatching(/^Mail for the domain goes to mx\.other\.test\. /) },
     ],
     [
       'silence about one family of the host',
@@ -189,7 +189,7 @@ describe('MX', () => {
 
   test('a host name of ours that has no address brings no mail', async () => {
     const { mx: found } = await check([mx('10 mail.our.test')], POLICY, []);
-    expect(found).toMatchObject({ status: 'wrong', problem: expect.stringContaining('no address of mail.our.test') });
+    expect(found).toMatchObject({ status: 'wrong', problem: expect.stringContaining('No address was found for mail.our.test') });
   });
 });
 

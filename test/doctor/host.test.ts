@@ -101,12 +101,12 @@ describe('bounces', () => {
       [A, { ...mx, value: '10 mx.other.test' }, { name: 'mx.other.test', type: 'A', value: '9.9.9.9' }],
       {
         status: 'failed',
-        advice: `Mail of the domain goes to mx.other.test. Publish MX ${HOST}: 10 ${HOST}.`,
+        advice: `Mail for the domain goes to mx.other.test. Publish MX ${HOST}: 10 ${HOST}.`,
       },
     ],
     ['the name is not there', [], neither],
     ['the name has no address', [{ name: HOST, type: 'TXT', value: 'v=spf1 -all' }], neither],
-    ['the MX has no address', [mx], { status: 'failed', advice: expect.stringContaining('no address') }],
+    ['the MX has no address', [mx], { status: 'failed', advice: expect.stringContaining('No address') }],
     ['the address is not known', [{ name: HOST, fault: 'SERVFAIL' }], { status: 'unknown' }],
     ['no MX, and silence about the address', [silent('A'), silent('AAAA')], { status: 'unknown' }],
   ])('%s', async (_what, zone, expected) => {

@@ -204,7 +204,7 @@ test('every verdict, of a name server that shares no code with us', async () => 
     value: '10 mail.postern.test.',
     status: 'wrong',
     found: ['10 mx.elsewhere.test.'],
-    problem: expect.stringContaining('Mail of the domain goes to mx.elsewhere.test.'),
+    problem: expect.stringContaining('Mail for the domain goes to mx.elsewhere.test.'),
   });
   await nsd.close();
 });

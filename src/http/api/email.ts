@@ -130,7 +130,7 @@ export function emailRoutes(services: Services): Route[] {
       updateSource({ id: message.id, source: JSON.stringify({ ...email, send_at: sendAt }), expires_at }),
       recomputeDueAmong({ names }),
     ]);
-    if (moved === undefined) return refuse('CONFLICT', { message: 'It is not waiting for its time any more.' });
+    if (moved === undefined) return refuse('CONFLICT', { message: 'The message is no longer scheduled.' });
     wake();
     return undefined;
   }
