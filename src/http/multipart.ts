@@ -209,15 +209,15 @@ function readHead(headers: string): PartHead {
   }
   const parameters = parametersOf(disposition);
   // RFC 6266 §4.3: the extended one is the exact one.
-  const extended = parameters.get('filename*');
-  const filename = (extended && readExtended(extended)) ?? parameters.get('filename');
+  const filename = readExtended(parameters.get('filename*')) ?? parameters.get('filename');
   return { name: parameters.get('name'), filename, type };
 }
 
 /** The `filename*` of RFC 8187, which RFC 7578 forbids and some libraries send all the same, as bytes of UTF-8. */
-function readExtended(value: string): string | undefined {
-  const [, charset = '', encoded] = /^([\w-]{1,40})'[^']*'(.*)$/.exec(value) ?? [];
-  const decoder = decoderOf(charset);
+function readExtended(value: string | undefined): string | undefined {
+  const [, charset = '', encoded] = /^([\w-]{1,40})'[^']*'(.*)$/.exec(value ?? '') ?? [];
+  // The decoder of no charset would be an exception for each part.
+  const decoder = encoded === undefined ? undefined : decoderOf(charset);
   if (encoded === undefined || decoder === undefined) return undefined;
   const bytes = encoded.replaceAll(/%([0-9a-f]{2})/gi, (_, hex: string) => String.fromCharCode(parseInt(hex, 16)));
   const text = decode(Buffer.from(bytes, 'latin1'), decoder);

@@ -87,6 +87,8 @@ describe('what the standards allow', () => {
     ['form-data; name="q\\"uote"; filename="C:\\dir\\f.txt"', { name: 'q"uote', filename: 'C:\\dir\\f.txt' }],
     ["form-data; name=a; filename*=UTF-8'en'%c3%a9.txt", { name: 'a', filename: '\xc3\xa9.txt' }],
     ["form-data; name=a; filename=x; filename*=UTF-8''y", { name: 'a', filename: 'y' }],
+    ['form-data; name=a; filename=x; filename*=', { name: 'a', filename: 'x' }],
+    ["form-data; name=a; filename=x; filename*=nothing''y", { name: 'a', filename: 'x' }],
     ['form-data; NAME="a"; FileName=""', { name: 'a', filename: '' }],
     ['form-data', { name: undefined, filename: undefined }],
     ['form-data; name="never closed', { name: 'never closed', filename: undefined }],
