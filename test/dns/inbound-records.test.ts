@@ -189,7 +189,10 @@ describe('MX', () => {
 
   test('a host name of ours that has no address brings no mail', async () => {
     const { mx: found } = await check([mx('10 mail.our.test')], POLICY, []);
-    expect(found).toMatchObject({ status: 'wrong', problem: expect.stringContaining('No address was found for mail.our.test') });
+    expect(found).toMatchObject({
+      status: 'wrong',
+      problem: expect.stringContaining('No address was found for mail.our.test'),
+    });
   });
 });
 
