@@ -33,15 +33,16 @@ export interface WriterParts {
   readonly wasCommitted: (transaction: TransactionId, cause: unknown) => Promise<boolean>;
 }
 
-/** Names a transaction also after a failover: another timeline has other transactions under the same numbers. */
+/** Names a transaction also after a failover and a crash, which give the same numbers to other transactions. */
 export interface TransactionId {
   readonly xid: string;
-  readonly timeline: string;
+  readonly history: string;
 }
 
-/** The timeline of a server that takes writes. */
-export const TIMELINE = 'substr(pg_walfile_name(pg_current_wal_insert_lsn()), 1, 8)';
-const BEGIN = `BEGIN; SELECT pg_current_xact_id()::text AS xid, ${TIMELINE} AS timeline`;
+/** What a server that takes writes has kept: its timeline, and since when it counts, which begins anew with each crash. */
+export const HISTORY =
+  "concat_ws(' ', substr(pg_walfile_name(pg_current_wal_insert_lsn()), 1, 8), extract(epoch FROM pg_stat_get_bgwriter_stat_reset_time()))";
+const BEGIN = `BEGIN; SELECT pg_current_xact_id()::text AS xid, ${HISTORY} AS history`;
 
 /** Statements with their values as queries, which each connection prepares once unless they have no names. */
 export class Queries {

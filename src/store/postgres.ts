@@ -9,7 +9,7 @@ import type pg from 'pg';
 import { systemClock } from '../lib/clock.ts';
 import { codeOf, messageOf } from '../lib/errors.ts';
 import { connectClient, createStorePool, type PostgresOptions } from './postgres-connection.ts';
-import { asStoreError, createWriter, Queries, TIMELINE, type TransactionId } from './postgres-writer.ts';
+import { asStoreError, createWriter, Queries, HISTORY, type TransactionId } from './postgres-writer.ts';
 import { createCompiler, type Statement } from './statement.ts';
 import { ROW_BLOBS, UnknownOutcomeError, type Store, type Listener, type Notices, type Topic } from './store.ts';
 import type { Tables } from './tables.ts';
@@ -69,8 +69,8 @@ function isStalePlan(error: unknown): boolean {
 
 /**
  * Whether a transaction was committed whose COMMIT has failed with this error. One that still waits on a connection which
- * nobody has any more is ended. Throws UnknownOutcomeError where the server cannot be asked in time, or another has taken its
- * place.
+ * nobody has any more is ended. Throws UnknownOutcomeError where the server cannot be asked in time, has crashed since, or
+ * another has taken its place.
  */
 async function wasCommitted(url: string, transaction: TransactionId, cause: unknown): Promise<boolean> {
   const until = systemClock.monotonic() + FIND_OUT_MS;
@@ -80,8 +80,8 @@ async function wasCommitted(url: string, transaction: TransactionId, cause: unkn
       const status = await statusOf(url, transaction);
       if (status === 'committed') return true;
       if (status === 'aborted') return false;
-      if (status === 'on another timeline') {
-        why = 'another server takes writes since';
+      if (status === 'in another history') {
+        why = 'the server has crashed since, or another takes writes';
         break;
       }
     } catch (error) {
@@ -92,12 +92,13 @@ async function wasCommitted(url: string, transaction: TransactionId, cause: unkn
   throw new UnknownOutcomeError(`whether the transaction was committed could not be found out: ${why}`, { cause });
 }
 
-async function statusOf(url: string, { xid, timeline }: TransactionId): Promise<string | null | undefined> {
+async function statusOf(url: string, { xid, history }: TransactionId): Promise<string | null | undefined> {
   const client = await connectClient(url);
   try {
-    const asked = await client.query<{ timeline: string }>(`SELECT ${TIMELINE} AS timeline`);
-    // A standby that was promoted gives out again the numbers of transactions that it had not received.
-    if (asked.rows[0]?.timeline !== timeline) return 'on another timeline';
+    const asked = await client.query<{ history: string }>(`SELECT ${HISTORY} AS history`);
+    // A standby that was promoted gives out again the numbers of transactions that it had not received, and a server that has
+    // crashed those of which nothing was on its disk.
+    if (asked.rows[0]?.history !== history) return 'in another history';
     const { rows } = await client.query<{ status: string | null }>('SELECT pg_xact_status($1::text::xid8) AS status', [
       xid,
     ]);
@@ -110,7 +111,7 @@ async function statusOf(url: string, { xid, timeline }: TransactionId): Promise<
         [xid],
       );
     }
-    // Nor does a crash leave a trace of what waited: what comes after it is with the standby once this is.
+    // Nor does a restart leave a trace of what waited: what comes after it is with the standby once this is.
     if (status === 'committed') await client.query("SELECT pg_logical_emit_message(true, 'postern', '')");
     return status;
   } finally {

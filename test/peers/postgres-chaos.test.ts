@@ -188,8 +188,8 @@ async function recoveryFrom(fault: string, begin: Fault, world: World): Promise<
     await clearUp?.();
     return ms;
   } catch (error) {
-    const waiting = await stillWaiting(world).catch((failure: unknown) => messageOf(failure));
-    throw new Error(`seed ${SEED}, ${fault}: ${messageOf(error)}\n${waiting}`, { cause: error });
+    const known = await Promise.all([whatBecameOf(world), stillWaiting(world)]).catch(messageOf);
+    throw new Error([`seed ${SEED}, ${fault}: ${messageOf(error)}`, known].flat().join('\n'), { cause: error });
   }
 }
 
@@ -264,6 +264,31 @@ async function loseCommits(
   address.cutAt(COMMIT, behind);
   await until('some are cut', () => address.cuts() > cuts + 5, 30_000);
   address.cutAt(undefined);
+}
+
+/** Rows of what was accepted and has not arrived. */
+async function whatBecameOf({ daemons, catcher }: World): Promise<string> {
+  const [{ appliance } = none()] = daemons;
+  const missing = daemons.flatMap(({ load }) => [...load.accepted].filter((reference) => !catcher.has(reference)));
+  const rows = await appliance.look((db) =>
+    db
+      .selectFrom('submissions')
+      .leftJoin('messages', 'messages.submission', 'submissions.id')
+      .leftJoin('deliveries', 'deliveries.message', 'messages.id')
+      .leftJoin('attempts', 'attempts.delivery', 'deliveries.id')
+      .select([
+        'submissions.id',
+        'fields',
+        'status',
+        'spam_reasons',
+        'messages.id as message',
+        'deliveries.id as delivery',
+      ])
+      .select(['deliveries.state', 'attempts', 'last_reply', 'at', 'outcome', 'reply'])
+      .where((eb) => eb.or(missing.slice(0, 10).map((reference) => eb('fields', 'like', `%${reference}"%`))))
+      .execute(),
+  );
+  return [`missing: ${missing.slice(0, 10).join(' ')}`, ...rows.map((row) => JSON.stringify(row))].join('\n');
 }
 
 /** What has not arrived, and how it was tried. */

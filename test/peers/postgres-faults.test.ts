@@ -100,6 +100,29 @@ describe('a COMMIT that is not answered', () => {
   });
 });
 
+test('a server that has crashed gives out numbers of transactions again: another one is not taken for ours', async () => {
+  // Nothing but a COMMIT writes to the disk.
+  const server = await startPostgres(['wal_writer_delay=10s']);
+  onTestFinished(() => server.close());
+  const proxy = await startTcpProxy(portOf(server));
+  const url = new URL(server.url);
+  url.port = `${proxy.port}`;
+  const store = await openStore(url.href);
+  await write(store, 'a connection');
+  proxy.cutAt(COMMIT, 'server lacks them');
+  proxy.refuse(true);
+  const written = write(store, 'lost in the crash').catch((error: unknown) => error);
+  await until('the COMMIT is cut', () => proxy.cuts() === 1);
+  await server.crash();
+  await server.restart();
+  const others = Array.from({ length: 50 }, (_, i) => `INSERT INTO secrets VALUES ('other ${i}', 'x', 1)`);
+  await execute(server.url, ...others);
+  proxy.cutAt(undefined);
+  proxy.refuse(false);
+  expect(await written).toBeInstanceOf(UnknownOutcomeError);
+  expect(await names(store)).not.toContain('lost in the crash');
+});
+
 describe('a standby', () => {
   /** A primary, reached through a line of its own, and a standby that follows it through another. */
   async function startPair() {
