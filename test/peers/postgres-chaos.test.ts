@@ -147,7 +147,9 @@ test(
     await Promise.all(daemons.map(({ load }) => load.stop()));
     await Promise.all(daemons.map(({ load }) => arrival(load.accepted, catcher)));
     const [{ appliance } = none()] = daemons;
-    await until('the queue is empty', async () => (await appliance.waiting()) === 0);
+    await until('the queue is empty', async () => (await appliance.waiting()) === 0).catch(async (error: unknown) => {
+      throw new Error(`seed ${SEED}: ${messageOf(error)}\n${await stillWaiting(world)}`, { cause: error });
+    });
 
     const loads = daemons.map(({ load }) => load);
     const accepted = loads.flatMap((load) => [...load.accepted]);
