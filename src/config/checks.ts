@@ -195,8 +195,6 @@ function covers(host: string, other: string): boolean {
 }
 
 function timezoneErrors(timezone: string): Finding[] {
-  // The default. To look for it among the zones would load all of them, at each start.
-  if (timezone === 'UTC') return [];
   try {
     new Intl.DateTimeFormat('en', { timeZone: timezone });
     return [];

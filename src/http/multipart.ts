@@ -215,10 +215,10 @@ function readHead(headers: string): PartHead {
 
 /** The `filename*` of RFC 8187, which RFC 7578 forbids and some libraries send all the same, as bytes of UTF-8. */
 function readExtended(value: string | undefined): string | undefined {
-  const [, charset = '', encoded] = /^([\w-]{1,40})'[^']*'(.*)$/.exec(value ?? '') ?? [];
-  // The decoder of no charset would be an exception for each part.
-  const decoder = encoded === undefined ? undefined : decoderOf(charset);
-  if (encoded === undefined || decoder === undefined) return undefined;
+  // Most parts have none: to ask for the decoder of no charset would be an exception for each.
+  const [, charset, encoded] = /^([\w-]{1,40})'[^']*'(.*)$/.exec(value ?? '') ?? [];
+  const decoder = charset && decoderOf(charset);
+  if (!decoder || encoded === undefined) return undefined;
   const bytes = encoded.replaceAll(/%([0-9a-f]{2})/gi, (_, hex: string) => String.fromCharCode(parseInt(hex, 16)));
   const text = decode(Buffer.from(bytes, 'latin1'), decoder);
   return text === undefined ? undefined : Buffer.from(text).toString('latin1');

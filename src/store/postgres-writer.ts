@@ -39,7 +39,10 @@ export interface TransactionId {
   readonly history: string;
 }
 
-/** What a server that takes writes has kept: its timeline, and since when it counts, which begins anew with each crash. */
+/**
+ * The history of a server that takes writes, within which no number is given twice: its timeline, and since when it keeps
+ * statistics, which it does anew after each crash and not after a restart.
+ */
 export const HISTORY =
   "concat_ws(' ', substr(pg_walfile_name(pg_current_wal_insert_lsn()), 1, 8), extract(epoch FROM pg_stat_get_bgwriter_stat_reset_time()))";
 const BEGIN = `BEGIN; SELECT pg_current_xact_id()::text AS xid, ${HISTORY} AS history`;

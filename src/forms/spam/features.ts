@@ -27,7 +27,7 @@ interface Located {
   readonly word: string;
 }
 
-/** All others are 0 and separate words. */
+// The classes of characters; all others are 0 and separate words.
 const LETTER = 1;
 /** Scripts that put no space between words. */
 const UNSPACED = 2;

@@ -103,6 +103,7 @@ interface Checked {
 /** What the submission itself says, and what was posted before. */
 type SpamCheck = (form: Rules, submission: SpamInput, learned?: Weights) => Checked;
 
+/** The check by a model; without `repetition` it does not see what other forms get. */
 export function createSpamCheck({ model, repetition }: Pick<SpamFilterParts, 'model' | 'repetition'>): SpamCheck {
   const textReasons = createTextFilter(model);
 

@@ -522,6 +522,7 @@ export function noMx(domain: string): Reason {
 /** Domains of mail addresses that are thrown away after use, as the community lists them. */
 const DISPOSABLE = disposableEmailBlocklistSet();
 
+/** The reason that an address at such a domain gives. */
 export function disposableReasons(domain: string | undefined): Reason[] {
   if (domain === undefined || !isBelow(DISPOSABLE, domain.toLowerCase())) return [];
   return [{ name: 'disposable_address', score: 9, detail: domain }];
