@@ -184,7 +184,7 @@ describe('no_mx', () => {
   });
 });
 
-test('256 KiB of anything take less than 100 ms of processor time', () => {
+test('256 KiB of anything are read in time that is linear in their length', () => {
   const piece = fc.oneof(
     fc.string({ minLength: 1, maxLength: 12 }),
     fc.string({ minLength: 1, maxLength: 6, unit: 'binary' }),
@@ -214,7 +214,7 @@ test('256 KiB of anything take less than 100 ms of processor time', () => {
         ['message', text],
       ];
       const work = () => checkForSpam(named, { fields, control: { trapped: [] }, ip: IP });
-      expect(leastCpuSeconds(work, 0.1)).toBeLessThan(0.1);
+      expect(leastCpuSeconds(work, 0.4)).toBeLessThan(0.4); // some 0.05; a step for each pair of characters takes a minute
     }),
     { numRuns: 60 },
   );
