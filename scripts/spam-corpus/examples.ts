@@ -6,7 +6,7 @@
 import { readdirSync, readFileSync } from 'node:fs';
 import { z } from 'zod';
 import { formSchema } from '../../src/config/schema.ts';
-import { extract, type Features } from '../../src/forms/spam/features.ts';
+import { extract, type Features } from '../../src/forms/spam/model.ts';
 import { readText } from '../../src/forms/spam/text.ts';
 import { generateCorpus } from './corpus.ts';
 

@@ -2,8 +2,7 @@
  * Fits a model of the text filter: logistic regression by AdaGrad, with words left out at random, so that no text hangs on
  * a few, and weights that L1 draws to zero.
  */
-import { BUCKETS, KINDS, shareOf, STRUCTURE } from '../../src/forms/spam/features.ts';
-import { namesOf, type Model } from '../../src/forms/spam/model.ts';
+import { BUCKETS, KINDS, namesOf, shareOf, STRUCTURE, type Model } from '../../src/forms/spam/model.ts';
 import type { Example } from './examples.ts';
 import type { Random } from './random.ts';
 

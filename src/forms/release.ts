@@ -25,7 +25,7 @@ import {
 import type { SubmissionRow } from '../store/tables.ts';
 import { findFormOf } from './find.ts';
 import { enqueueNotification } from './messages.ts';
-import type { Learning } from './spam/model.ts';
+import type { Learning } from './spam/filter.ts';
 
 export interface ReleaseParts {
   readonly store: Store;

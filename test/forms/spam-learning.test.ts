@@ -1,11 +1,10 @@
 /** The filter learns from what owners decide, and sees what is posted to several forms. */
 import { describe, expect, test } from 'vitest';
-import { extract } from '../../src/forms/spam/features.ts';
 import { createSpamProtection } from '../../src/forms/spam/filter.ts';
 import { createSpamServices } from '../../src/forms/spam/services.ts';
 import { readText } from '../../src/forms/spam/text.ts';
 import { createRepetition, visitReasons } from '../../src/forms/spam/signs.ts';
-import { readModel } from '../../src/forms/spam/model.ts';
+import { extract, readModel } from '../../src/forms/spam/model.ts';
 import type { HttpReply, HttpRequest } from '../../src/dns/guarded-fetch.ts';
 import { silentLog } from '../../src/lib/log.ts';
 import { findLearned } from '../../src/store/spam.ts';
