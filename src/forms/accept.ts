@@ -14,12 +14,11 @@ import type { Form } from '../config/snapshot.ts';
 import { canonicalMailbox } from '../lib/addresses.ts';
 import type { Clock } from '../lib/clock.ts';
 import { newId, counterOf } from '../lib/ids.ts';
-import { cleanText } from '../mail/header.ts';
 import { naming } from '../store/blobs.ts';
 import { acknowledge, forgetAcknowledged } from '../store/consents.ts';
 import { recordEvent } from '../store/events.ts';
 import type { Statement } from '../store/statement.ts';
-import { UnmetError, writeNamed, type Blob, type Store } from '../store/store.ts';
+import { UnknownOutcomeError, UnmetError, type Blob, type Store } from '../store/store.ts';
 import { countSubmission, insertSubmission, insertFile, insertFileChunk, noteToIndex } from '../store/submissions.ts';
 import { type Control, type Field, writeControl, writeFields } from './fields.ts';
 import type { Upload } from './files.ts';
@@ -133,12 +132,18 @@ export interface KeptUpload extends Upload {
 
 async function commit(store: Store, entry: Entry, visitor: Addressee): Promise<void> {
   try {
-    await writeNamed(store, entry.accepted.id, unitOf(entry, visitor));
+    await write(store, entry, visitor);
   } catch (error) {
+    if (error instanceof UnknownOutcomeError) throw error.of(entry.accepted.id);
     if (!(error instanceof UnmetError) || visitor.kind !== 'to') throw error;
     // The mailbox had its mail today: the submission counts all the same.
-    await writeNamed(store, entry.accepted.id, unitOf(entry, withheld('the address had one within 24 hours')));
+    await commit(store, entry, withheld('the address had one within 24 hours'));
   }
+}
+
+/** No async function, which would hold on to the unit while the disk writes. */
+function write(store: Store, entry: Entry, visitor: Addressee): Promise<unknown> {
+  return store.write(unitOf(entry, visitor));
 }
 
 /** Rows that many submissions share come last: on PostgreSQL they stay locked until the commit. */
@@ -194,8 +199,8 @@ function submissionRow({ submission, accepted: { id, status, ip }, now }: Entry)
     fields: writeFields(fields),
     control: writeControl(control),
     ip,
-    user_agent: cleanText(userAgent, MAX_HEADER_LENGTH),
-    referer: cleanText(referer, MAX_HEADER_LENGTH),
+    user_agent: oneLine(userAgent),
+    referer: oneLine(referer),
     status,
     spam_score: spamVerdict.score,
     spam_reasons: JSON.stringify(reasons),
@@ -206,6 +211,14 @@ function submissionRow({ submission, accepted: { id, status, ip }, now }: Entry)
     has_files: files.length > 0 ? 1 : 0,
     created_at: now,
   });
+}
+
+/** What the client says of itself in a header. */
+function oneLine(header: string): string {
+  return header
+    .slice(0, MAX_HEADER_LENGTH)
+    .replaceAll(/\p{Cc}/gu, ' ')
+    .trim();
 }
 
 function eventOf(

@@ -165,6 +165,11 @@ export class UnknownOutcomeError extends StoreError {
     super(message, OUTCOME_UNKNOWN, options);
     this.id = options.id;
   }
+
+  /** The same of the unit that makes what has this id. */
+  of(id: string | undefined): UnknownOutcomeError {
+    return new UnknownOutcomeError(this.message, { cause: this, id });
+  }
 }
 
 /** The code of an UnknownOutcomeError. */
@@ -183,18 +188,3 @@ export const ROW_BLOBS: Blobs = {
   },
   sweep: () => Promise.resolve(),
 };
-
-/** Writes the unit of what has this id: where its outcome is not known, the error names the id. */
-export function writeNamed(store: Pick<Store, 'write'>, id: string | undefined, unit: Unit): Promise<void> {
-  return named(id, store.write(unit));
-}
-
-/** Apart, so that nothing holds on to the unit meanwhile. */
-async function named(id: string | undefined, written: Promise<unknown>): Promise<void> {
-  try {
-    await written;
-  } catch (error) {
-    if (!(error instanceof UnknownOutcomeError)) throw error;
-    throw new UnknownOutcomeError(error.message, { cause: error, id });
-  }
-}

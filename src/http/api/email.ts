@@ -16,7 +16,7 @@ import {
   selectTransactional,
   updateSource,
 } from '../../store/messages.ts';
-import { UnmetError, writeIfMet, writeNamed } from '../../store/store.ts';
+import { UnknownOutcomeError, UnmetError, writeIfMet } from '../../store/store.ts';
 import type { MessageRow } from '../../store/tables.ts';
 import {
   type Fault,
@@ -72,9 +72,11 @@ export function emailRoutes(services: Services): Route[] {
     const quota = await checkQuota(principal, count, parts);
     if (quota.kind !== 'allowed') return overPlan(quota, context.at);
     try {
-      // The counters first, because other units wait for their rows. The unit is written whole or not at all: one id tells.
-      await writeNamed(store, plans[0]?.id, [...quota.unit, ...unitOf(plans, stored(answer))]);
+      // The counters first, because other units wait for their rows.
+      await store.write([...quota.unit, ...unitOf(plans, stored(answer))]);
     } catch (error) {
+      // The unit is written whole or not at all: one id tells.
+      if (error instanceof UnknownOutcomeError) throw error.of(plans[0]?.id);
       if (!(error instanceof UnmetError)) throw error;
       const now = await checkQuota(principal, count, parts);
       // Somebody else used the quota up, or took the claim of an idempotency key.
