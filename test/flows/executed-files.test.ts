@@ -8,7 +8,7 @@ import { startCatcher } from '../harness/catcher.ts';
 import { until } from '../harness/child.ts';
 import { inspect, type Executed } from '../harness/executed-files.ts';
 
-const MAX_FILES = { post: 38, delivery: 53, inbound: 30, forwarding: 44, domains: 20 };
+const MAX_FILES = { post: 35, delivery: 53, inbound: 30, forwarding: 44, domains: 20 };
 
 afterEach(() => vi.unstubAllEnvs());
 
