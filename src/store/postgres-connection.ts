@@ -370,11 +370,17 @@ const SERVER = `
   pg_is_in_recovery() AS is_standby,
   current_setting('transaction_read_only') AS read_only`;
 
-/** The session's settings. A commit waits for the disk, whatever the server's configuration says. */
-async function setSession(client: pg.ClientBase, { statement, lock }: Patience): Promise<void> {
+/**
+ * The session's settings. A commit waits for the disk, whatever the server's configuration says. The server ends a session
+ * that says nothing for too long, as we close one on which nothing moves: a machine or a network that is gone would keep it,
+ * and its locks, for the two hours of TCP, until the server has no connection left.
+ */
+async function setSession(client: pg.ClientBase, { statement, lock, silence }: Patience): Promise<void> {
   const { rows } = await client.query<Server>(`
     SELECT set_config('statement_timeout', '${statement}', false),
            set_config('idle_in_transaction_session_timeout', '${statement}', false),
+           set_config('idle_session_timeout', '${silence}', false),
+           set_config('tcp_user_timeout', '${silence}', false),
            set_config('lock_timeout', '${lock}', false),
            set_config('synchronous_commit', CASE current_setting('synchronous_commit') WHEN 'off' THEN 'on'
              ELSE current_setting('synchronous_commit') END, false), ${SERVER}`);

@@ -127,8 +127,6 @@ const HEARTBEAT_MS = 3000;
 /** Whoever holds this advisory lock leads. */
 const LEAD = "SELECT pg_try_advisory_lock(hashtext('postern jobs')) AS leads";
 const ALIVE = 'SELECT true AS leads';
-/** The server ends a session that says nothing more, and gives its lock to another: of a process that was stopped, of a machine that is gone. */
-const WITNESS = "SELECT set_config('idle_session_timeout', '10s', false), set_config('tcp_user_timeout', '10s', false)";
 
 /**
  * Word between the daemons that share a database, by LISTEN and NOTIFY. It is quick and not certain: a connection that
@@ -175,7 +173,6 @@ function createNotices(url: string, pool: pg.Pool): Notices {
       });
       try {
         await Promise.race([client.query(`LISTEN ${CHANNEL}`), broken]);
-        await Promise.race([client.query(WITNESS), broken]);
         isLost = false;
         onConnected();
         let isLeading = false;

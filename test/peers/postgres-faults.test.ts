@@ -293,6 +293,23 @@ test('connections that have become black holes are cut and replaced', async () =
   expect(await names(store)).toContain('after');
 });
 
+test('the server does not keep connections that have become black holes', async () => {
+  const { proxy, url } = await startLine();
+  const store = await openStore(url);
+  await Promise.all(Array.from({ length: 20 }, (_, i) => write(store, `before ${i}`)));
+  const watcher = new pg.Client({ connectionString: postgres.url });
+  await watcher.connect();
+  onTestFinished(() => watcher.end());
+  async function sessions(): Promise<number> {
+    const of = [new URL(url).pathname.slice(1)];
+    const { rows } = await watcher.query('SELECT pid FROM pg_stat_activity WHERE datname = $1', of);
+    return rows.length;
+  }
+  expect(await sessions()).toBeGreaterThan(0);
+  proxy.blackHole();
+  await until('they have ended', async () => (await sessions()) === 0);
+});
+
 test('a connection that listens is lost and made again, and both are told', async () => {
   const { proxy, url } = await startLine();
   const store = await openStore(url);
