@@ -31,6 +31,8 @@ const MAX_TAKEOVER_MS = MAX_RECOVERY_MS + 5000;
 const DAEMONS = LASTS_MS > 0 ? 3 : 2;
 /** So many faults beside a failover has the short run. */
 const SHORT = 4;
+/** Of a delivery that has failed twice. Who was promised it has waited too long by then; others were told that it may not come. */
+const LAST_RETRY_MS = 300_000;
 const VISITORS_OF_EACH = 3;
 const PAUSE_MS = 60;
 const COMMIT = 'COMMIT\0';
@@ -147,9 +149,13 @@ test(
     await Promise.all(daemons.map(({ load }) => load.stop()));
     await Promise.all(daemons.map(({ load }) => arrival(load.accepted, catcher)));
     const [{ appliance } = none()] = daemons;
-    await until('the queue is empty', async () => (await appliance.waiting()) === 0).catch(async (error: unknown) => {
-      throw new Error(`seed ${SEED}: ${messageOf(error)}\n${await stillWaiting(world)}`, { cause: error });
-    });
+    const isEmpty = async () => (await appliance.waiting()) === 0;
+    const last = `seed ${SEED}: the queue is empty`;
+    await watched(last, world, () => until(last, isEmpty, LAST_RETRY_MS + MAX_RECOVERY_MS)).catch(
+      async (error: unknown) => {
+        throw new Error(`${messageOf(error)}\n${await stillWaiting(world)}`, { cause: error });
+      },
+    );
 
     const loads = daemons.map(({ load }) => load);
     const accepted = loads.flatMap((load) => [...load.accepted]);
@@ -175,24 +181,33 @@ test(
       slow: recoveries.filter(([, ms]) => ms > MAX_RECOVERY_MS),
     }).toEqual({ lost: [], refusedYetSent: [], otherRefusals: [], tooMany: [], changed: [], slow: [] });
   },
-  LASTS_MS * 2 + 300_000,
+  LASTS_MS * 2 + 2 * LAST_RETRY_MS,
 );
 
 /** How long it took from the end of the fault until all worked, ms. */
 async function recoveryFrom(fault: string, begin: Fault, world: World): Promise<number> {
   try {
     const clearUp = await begin(world);
-    let late: string | undefined;
-    const timer = setTimeout(() => void stillWaiting(world).then((rows) => (late = rows)), MAX_RECOVERY_MS);
-    const ms = await timed(() => recovery(world));
-    clearTimeout(timer);
-    if (late !== undefined) say({ fault, late });
+    const ms = await watched(fault, world, () => recovery(world));
     await clearUp?.();
     return ms;
   } catch (error) {
     const known = await Promise.all([whatBecameOf(world), stillWaiting(world)]).catch(messageOf);
     throw new Error([`seed ${SEED}, ${fault}: ${messageOf(error)}`, known].flat().join('\n'), { cause: error });
   }
+}
+
+/** How long the work took, ms. Where it takes long, says what waited meanwhile. */
+async function watched(what: string, world: World, work: () => Promise<void>): Promise<number> {
+  let late: string | undefined;
+  const timer = setTimeout(() => {
+    void stillWaiting(world)
+      .catch(messageOf)
+      .then((rows) => (late = rows));
+  }, MAX_RECOVERY_MS);
+  const ms = await timed(work).finally(() => clearTimeout(timer));
+  if (late !== undefined) say({ what, ms, late });
+  return ms;
 }
 
 async function startWorld(random: () => number): Promise<World> {
@@ -210,7 +225,7 @@ async function startWorld(random: () => number): Promise<World> {
   const hosts = places.map(({ address }) => `127.0.0.1:${address.port}`).join();
   const url = `postgres://postgres@${hosts}/${DATABASE}?target_session_attrs=read-write`;
   // A transaction that was cut in the middle has failed once; whatever fails again is late.
-  const server = { database: { url }, delivery: { retry: ['10s', '5m'] } };
+  const server = { database: { url }, delivery: { retry: ['10s', `${LAST_RETRY_MS / 60_000}m`] } };
   const wayOuts = await Promise.all(Array.from({ length: DAEMONS }, () => startTcpProxy(catcher.port)));
   const daemons: Daemon[] = [];
   for (const wayOut of wayOuts) {
