@@ -121,7 +121,7 @@ test('limits that contradict each other', async () => {
   expect(checkConfiguration(parts)).toMatchObject([
     {
       status: 'warning',
-      found: 'limits.files_total is more than limits.body lets in',
+      found: 'limits.files_total is more than limits.body allows',
       advice: 'postern config check names file and line.',
     },
   ]);
