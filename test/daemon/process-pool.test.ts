@@ -116,7 +116,7 @@ test('a rendering that ends itself never is killed, and holds up no other tenant
   ).then(() => order.push('honest'));
   await Promise.all([honest, hog]);
   expect(order).toEqual(['honest', 'hog']);
-  const message = 'it takes more time or memory than it may';
+  const message = 'it takes too much time or memory';
   expect(await hogs[0]).toMatchObject([{ fault: { template: 't', message } }, { fault: { message } }]);
 });
 

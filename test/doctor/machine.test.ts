@@ -102,8 +102,8 @@ describe('the queue', () => {
   });
 
   test('a thread that is silent', async () => {
-    const found = await checkQueue(await machine({ queueProblem: 'the delivery thread is silent' }));
-    expect(found).toMatchObject({ status: 'failed', found: 'the delivery thread is silent' });
+    const found = await checkQueue(await machine({ queueProblem: 'the delivery thread does not respond' }));
+    expect(found).toMatchObject({ status: 'failed', found: 'the delivery thread does not respond' });
   });
 });
 
