@@ -37,7 +37,7 @@ const spamProtection = z.strictObject({
   level: choice(
     ['normal', 'strict'],
     'normal',
-    'Spam threshold: normal blocks from a spam probability of 79 %, strict from 60 %. strict also refuses requests that do not name a page (no Origin, Referer or Sec-Fetch-Site header), unless they have an API key.',
+    'Spam threshold: a spam probability of 79 % (normal) or 60 % (strict). strict also refuses requests that do not name a page (no Origin, Referer or Sec-Fetch-Site header), unless they have an API key.',
   ),
   honeypot: is
     .text(100)

@@ -144,7 +144,7 @@ function outlandish(text: string): string | undefined {
 
 const HINTS: Partial<Record<ErrorCode, string>> = {
   TAB_AS_INDENT: 'tabs cannot indent YAML; use spaces',
-  MULTIPLE_DOCS: 'a second document begins here; a file can hold only one: remove the line ---',
+  MULTIPLE_DOCS: 'a second document begins here; a file can contain only one: remove the line ---',
   TAG_RESOLVE_FAILED: 'tags (words that begin with !) are not supported; quote the value if it is text',
   BLOCK_AS_IMPLICIT_KEY: 'a second "key:" on this line; start a new line, or quote text that contains ": "',
   MULTILINE_IMPLICIT_KEY: 'a key without a colon, or a value continued at the wrong indentation',

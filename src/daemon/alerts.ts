@@ -264,8 +264,8 @@ function receiverAlert(receiver: Receiver, some: readonly WaitingMail[], hostnam
 
 ${lines.join('\n')}
 
-They are retried as delivery.retry says, and nothing is lost before delivery.expire. Large receivers limit the mail from an IP
-address that they do not know well, or whose mail their users do not want. The replies say which:
+They are retried as set in delivery.retry, and nothing is lost before delivery.expire. Large receivers often limit the mail from
+an IP address that they do not know well, or whose mail their users do not want. The replies say why:
 
     postern queue list --state deferred
 

@@ -248,7 +248,7 @@ export function createDatabaseMetrics(opened: Store, clock: Clock): DatabaseMetr
   if (connections !== undefined) {
     new Gauge({
       name: 'postern_database_connections',
-      help: 'PostgreSQL connections in use or idle, and queries waiting for one.',
+      help: 'PostgreSQL connections in use or idle, and requests waiting for one.',
       labelNames: ['state'],
       registers,
       collect() {

@@ -42,7 +42,7 @@ export const LOG_EVENTS = {
   'delivery.captured': 'A message of a test account was kept instead of sent.',
   'delivery.deferred': 'A delivery was deferred and will be retried.',
   'delivery.delivered': 'A delivery was accepted by its destination.',
-  'delivery.expired': 'A delivery failed after its last retry.',
+  'delivery.expired': 'A delivery expired after its last retry.',
   'delivery.fault': 'A delivery attempt failed because of an error on this server.',
   'delivery.interrupted': 'A delivery attempt was interrupted because the daemon stopped.',
   'delivery.lease_lost': 'The result of a delivery was dropped: another worker has taken it over.',

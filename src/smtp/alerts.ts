@@ -53,7 +53,7 @@ export async function policyAlert(
     `    ${reply}`,
     '',
     'The recipient address is not at fault and was not added to a suppression list. The usual reason is the reputation of',
-    'this server or of the sending domain: check reverse DNS, SPF, DKIM and DMARC, and any block list that is named above.',
+    'this server or of the sending domain: check reverse DNS, SPF, DKIM and DMARC, and any block list named above.',
     '',
     `To see the message: postern queue show ${message.id}`,
   ].join('\n');

@@ -156,7 +156,7 @@ const DANE: Readonly<Record<string, Outcome>> = {
     policy: null,
     result: null,
   },
-  'bogus-tlsa': fails('right', ['dnssec-invalid', 'DANE of bogus-tlsa.test cannot be checked: TLSA _']),
+  'bogus-tlsa': fails('right', ['dnssec-invalid', 'DANE for bogus-tlsa.test cannot be checked: TLSA _']),
 };
 
 interface StsOutcome extends Outcome {
