@@ -457,7 +457,9 @@ function parked(tried: Tried): Ending {
 /** The delivery waited as long as it may. */
 function expired(row: DeliveryRow, message: MessageRow | undefined, now: number): Ending {
   const { id, attempts, last_reply } = row;
-  const reply = `550 4.4.7 given up after ${attempts} ${attempts === 1 ? 'attempt' : 'attempts'}${last_reply === null ? '' : `; last reply: ${last_reply}`}`;
+  const effort = `${attempts} ${attempts === 1 ? 'attempt' : 'attempts'}`;
+  const last = last_reply === null ? '' : `; last reply: ${last_reply}`;
+  const reply = `550 4.4.7 given up after ${effort}${last}`;
   // Why it could not be delivered all the time, and no word on the address: it was never refused for good.
   const { class: why } = bounceMeaning({ words: last_reply ?? '' });
   const about = { row, message, now };
