@@ -439,7 +439,7 @@ function waits(tried: Tried, due: number, reply: string): Ending {
 const UNWANTED = {
   suppressed: '550 5.7.1 the address is on the suppression list',
   stopped: '550 5.7.1 the recipient has stopped the notifications of this form',
-  refused: '550 5.7.1 the recipient does not want mail from this server',
+  refused: '550 5.7.1 the recipient has declined mail from this server',
 };
 const UNCONFIRMED = '451 4.7.1 the recipient has not agreed yet to receive mail from this account: its mail is waiting';
 
