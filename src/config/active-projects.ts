@@ -79,7 +79,7 @@ async function readProject(
     return { record, project, problems: missingFile(record), unavailable: [] };
   }
   const errors =
-    read === undefined || 'ok' in read.result ? ['it is not in the database'] : read.result.errors.map(formatProblem);
+    read === undefined || 'ok' in read.result ? ['the revision is not in the database'] : read.result.errors.map(formatProblem);
   const ran = last?.project;
   const outcome =
     ran === undefined ? 'out of service until it is pushed again' : `its revision ${ran.revision} stays active`;
@@ -107,7 +107,7 @@ export async function readRevision(
 
 function missingFile({ slug, file, machine, file_missing: missing }: ProjectRecord): string[] {
   if (missing === 0) return [];
-  const cure = `put the file back, or end the project with: postern projects remove ${slug}`;
+  const cure = `restore the file, or delete the project with: postern projects remove ${slug}`;
   return [`${file}: the file is missing on ${machine}. The project ${slug} stays active: ${cure}`];
 }
 

@@ -1,4 +1,4 @@
-/** The address of a bucket for objects, as `storage.url` has it: `s3://bucket/prefix?endpoint=https://…&region=…`. */
+/** The URL of a bucket for objects, as `storage.url` has it: `s3://bucket/prefix?endpoint=https://…&region=…`. */
 
 /** A part of a bucket of a server that speaks the S3 protocol. */
 export interface BucketPlace {
@@ -22,8 +22,8 @@ const DEFAULT_REGION = 'us-east-1';
 export function parseBucketUrl(text: string): BucketPlace {
   const [, bucket = '', path = '', query = ''] =
     ADDRESS.exec(text) ?? fail('s3://bucket or s3://bucket/prefix, with ?endpoint=https://… and &region=… if needed');
-  if (bucket.includes('@')) fail('no credentials in the address: they are access_key_id and secret_access_key');
-  if (!BUCKET.test(bucket)) fail('the name of a bucket: 3 to 63 lower-case letters, digits, dots and hyphens');
+  if (bucket.includes('@')) fail('no credentials in the URL: set access_key_id and secret_access_key');
+  if (!BUCKET.test(bucket)) fail('a bucket name of 3 to 63 lower-case letters, digits, dots and hyphens');
   const segments = path.replace(/\/$/, '').split('/');
   if (path !== '' && !segments.every((segment) => SEGMENT.test(segment))) {
     fail('a prefix of letters, digits, dots, hyphens and underscores, such as s3://bucket/postern/files');
@@ -33,7 +33,7 @@ export function parseBucketUrl(text: string): BucketPlace {
   if (unknown !== undefined) fail(`the parameters endpoint and region, found ${unknown}`);
   const given = parameters.get('endpoint');
   const named = parameters.get('region');
-  if (given === null && named === null) fail('the parameter region, because without endpoint the bucket is at Amazon');
+  if (given === null && named === null) fail('the parameter region, because without endpoint the bucket is on Amazon S3');
   const region = named ?? DEFAULT_REGION;
   if (!REGION.test(region)) fail('a region such as eu-central-1');
   const endpoint = given === null ? `https://s3.${region}.amazonaws.com` : originOf(given);

@@ -47,7 +47,7 @@ export function checkProject(
       ...(accepted ? [] : domains.flatMap(([name, domain]) => wildcardErrors(name, domain))),
       ...forwardingLoops(forwardingOf(parts)).map(({ domain, key, way }) => ({
         path: ['domains', domain, 'forwarding', key],
-        message: `forwarding goes round in a loop: ${way.join(' → ')}`,
+        message: `forwarding loop: ${way.join(' → ')}`,
       })),
     ],
     warnings: [
@@ -87,7 +87,7 @@ export function fanOutErrors(
       if (typeof route !== 'object') continue;
       const path = ['domains', name, 'forwarding', key];
       if (route.length > MAX_TARGETS) {
-        errors.push({ path, message: `expected ${MAX_TARGETS} addresses at most, found ${route.length}` });
+        errors.push({ path, message: `expected at most ${MAX_TARGETS} addresses, found ${route.length}` });
       } else if (fanOut(route) > MAX_DELIVERIES) {
         const message = `leads to more than ${MAX_DELIVERIES} addresses through other addresses of the project`;
         errors.push({ path, message });
@@ -114,7 +114,7 @@ export function fanOutErrors(
 function recipientErrors(path: Path, count: number, most: number): Finding[] {
   if (count <= most) return [];
   const found = count > MAX_DELIVERIES ? `more than ${MAX_DELIVERIES}` : String(count);
-  const message = `expected ${most} recipients at most (limits.form_recipients), found ${found}`;
+  const message = `expected at most ${most} recipients (limits.form_recipients), found ${found}`;
   return [{ path, message, key: path.length === 4 }];
 }
 
@@ -128,31 +128,31 @@ export function checkServer(config: ServerConfig): Finding[] {
     !EXAMPLE_NAME.test(server.hostname) &&
     tls.acme.directory === LETS_ENCRYPT
   ) {
-    const message = `Let's Encrypt gives no certificate for ${server.hostname}; set tls.acme.directory to your own authority, or tls.mode to files`;
+    const message = `Let's Encrypt issues no certificates for ${server.hostname}; set tls.acme.directory to your own authority, or tls.mode to files`;
     warnings.push({ path: ['tls', 'mode'], message });
   }
   for (const [i, network] of server.http.trusted_proxies.entries()) {
     if (!network.endsWith('/0')) continue;
-    const message = 'trusts everybody, so that every client can choose the address that it is counted by';
+    const message = 'trusts everyone, so that any client can fake its IP address';
     warnings.push({ path: ['server', 'http', 'trusted_proxies', i], message });
   }
   for (const [i, address] of server.public_ips.entries()) {
     if (!PRIVATE_RANGES.has(ipaddr.parse(address).range())) continue;
-    const message = `other servers never see the private address ${address}; write the one that they see, or leave the key out`;
+    const message = `other servers never see the private IP address ${address}; use the public one, or leave the key out`;
     warnings.push({ path: ['server', 'public_ips', i], message });
   }
   const { url: bucket } = config.storage;
   if (bucket?.endpoint.startsWith('http://') === true && !isThisMachine(new URL(bucket.endpoint).hostname)) {
-    const message = 'has an endpoint without TLS: what is stored passes the network in clear text';
+    const message = 'has an endpoint without TLS: stored data crosses the network in clear text';
     warnings.push({ path: ['storage', 'url'], message });
   }
   // Base64 with its line ends (RFC 2045 §6.8) is 78/57 of the files.
   if ((limits.files_total * 78) / 57 > limits.message) {
-    const message = 'files of this size do not fit into a message of limits.message once they are encoded (37 % more)';
+    const message = 'files of this size do not fit into limits.message once encoded (37 % larger)';
     warnings.push({ path: ['limits', 'files_total'], message });
   }
   if (limits.files_total > limits.body) {
-    warnings.push({ path: ['limits', 'files_total'], message: 'is more than limits.body lets in' });
+    warnings.push({ path: ['limits', 'files_total'], message: 'is more than limits.body allows' });
   }
   return warnings;
 }
@@ -181,7 +181,7 @@ export function listenerErrors(config: ServerConfig): Finding[] {
       return port !== 0 && each.port === port && (covers(each.host, host) || covers(host, each.host));
     });
     if (other === undefined) return [];
-    return [{ path, message: `port ${port} is taken by ${other.text} of ${other.path.slice(0, -1).join('.')}` }];
+    return [{ path, message: `port ${port} is used by ${other.text} of ${other.path.slice(0, -1).join('.')}` }];
   });
 }
 
@@ -208,10 +208,10 @@ function timezoneErrors(timezone: string): Finding[] {
 function bodyErrors(name: string, { subject, text, html, html_file }: TemplateConfig): Finding[] {
   const path = ['templates', name];
   if (html !== undefined && html_file !== undefined) {
-    return [{ path: [...path, 'html_file'], message: 'html and html_file are given; one of them must go' }];
+    return [{ path: [...path, 'html_file'], message: 'html and html_file are both set; remove one of them' }];
   }
   if ([subject, text, html, html_file].every((part) => part === undefined)) {
-    return [{ path, message: 'says nothing; expected subject, text, html or html_file', key: true }];
+    return [{ path, message: 'is empty; expected subject, text, html or html_file', key: true }];
   }
   return [];
 }
@@ -238,7 +238,7 @@ function domainErrors(name: string, { forms, forwarding, default_form }: DomainC
 /** A * within a name is text (RFC 5321 §4.1.2), which nobody means who writes it. */
 function wildcardErrors(name: string, { forwarding }: DomainConfig): Finding[] {
   const keys = Object.keys(forwarding).filter((key) => key.includes('*') && !key.startsWith('*@'));
-  const message = `* cannot stand for a part of an address; only "*@${name}" is a wildcard, for all addresses`;
+  const message = `* cannot match a part of an address; only "*@${name}" is a wildcard, for all addresses`;
   return keys.map((key) => ({ path: ['domains', name, 'forwarding', key], message, key: true }));
 }
 
@@ -248,7 +248,7 @@ function domainWarnings(name: string, { forms, forwarding }: DomainConfig, owner
     const warnings: Finding[] = [];
     // Where nothing is forwarded, this server hardly is the domain's MX.
     if (form.reply_relay === true && Object.keys(forwarding).length === 0) {
-      const message = `answers come back only where the MX of ${name} is this server, and ${name} forwards no mail`;
+      const message = `replies arrive only if the MX of ${name} is this server, but ${name} forwards no mail`;
       warnings.push({ path: [...path, 'reply_relay'], message });
     }
     if (form.to === undefined && typeof routeOf(forwarding, name, id) !== 'object') {
@@ -281,7 +281,7 @@ export function fieldErrors({ path, form }: FormPlace): Finding[] {
     const place = [...path, 'fields', name, 'pattern'];
     length += pattern.length;
     if (length > MAX_PATTERNS_LENGTH) {
-      const message = `the patterns of a form may have ${MAX_PATTERNS_LENGTH} characters together; write shorter ones`;
+      const message = `the patterns of a form can have at most ${MAX_PATTERNS_LENGTH} characters in total; shorten them`;
       errors.push({ path: place, message });
       break;
     }
@@ -289,7 +289,7 @@ export function fieldErrors({ path, form }: FormPlace): Finding[] {
     if (message !== undefined) errors.push({ path: place, message });
   }
   if (form.required.includes(form.spam_protection.honeypot)) {
-    const message = `"${form.spam_protection.honeypot}" is the honeypot: nobody who fills it in gets through`;
+    const message = `"${form.spam_protection.honeypot}" is the honeypot: a submission that fills it in is spam`;
     errors.push({ path: [...path, 'required'], message });
   }
   return [...errors, ...optionErrors({ path, form })];
@@ -299,7 +299,7 @@ export function fieldErrors({ path, form }: FormPlace): Finding[] {
 function optionErrors({ path, form: { fallback, store, reply_relay } }: FormPlace): Finding[] {
   const errors: Finding[] = [];
   if (fallback !== undefined && fallback.to === undefined && fallback.webhook === undefined) {
-    errors.push({ path: [...path, 'fallback'], message: 'says nothing; expected to or webhook', key: true });
+    errors.push({ path: [...path, 'fallback'], message: 'is empty; expected to or webhook', key: true });
   }
   if (reply_relay === true && store !== 'all') {
     const message = `reply_relay needs the address of the visitor after delivery; expected store: all, found ${store}`;

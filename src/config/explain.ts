@@ -163,13 +163,13 @@ function unknownKey(key: string, path: Path, schema: Schema): Finding {
   const misplaced = misplacedKey(key, path, schema);
   if (misplaced !== undefined) return { path: [...path, key], message: message + misplaced, key: true };
   const suggestion = nearest(key, known) ?? known.find((each) => each === OTHER_NAMES[key.toLowerCase()]);
-  const hint = suggestion === undefined ? `; known here: ${known.join(', ')}` : '';
+  const hint = suggestion === undefined ? `; known keys: ${known.join(', ')}` : '';
   return { path: [...path, key], message: message + hint, suggestion, key: true };
 }
 
 /** Where it belongs instead: in the map around this one, in one of the maps in it, in another file. */
 function misplacedKey(key: string, path: Path, schema: Schema): string | undefined {
-  if (key.includes('\u00A0')) return '; it has a no-break space in it: use ordinary spaces';
+  if (key.includes('\u00A0')) return '; it contains a no-break space: use ordinary spaces';
   const around = path.findLastIndex((_, depth) => knownKeys(schema, path.slice(0, depth)).includes(key));
   if (around >= 0) {
     const place = path.slice(0, around).join('.');
@@ -180,7 +180,7 @@ function misplacedKey(key: string, path: Path, schema: Schema): string | undefin
   const [inside, other] = known.filter((each) => knownKeys(schema, [each]).includes(key));
   if (inside !== undefined && other === undefined) return `; it belongs in ${inside}: is it indented too little?`;
   const isProject = PROJECT_KEYS.has(key) && !known.includes('project');
-  return isProject ? '; it belongs in a project file, projects/<name>.yml beside this file' : undefined;
+  return isProject ? '; it belongs in a project file, projects/<name>.yml next to this file' : undefined;
 }
 
 /** Whether the value stands where a name is expected, while its key is one of what each named thing holds. */
@@ -211,7 +211,7 @@ export function wantedBy(issue: Issue): string {
     case 'not_multiple_of':
       return `a multiple of ${issue.divisor}`;
     case 'invalid_format':
-      return FORMATS[issue.format] ?? 'text of another form';
+      return FORMATS[issue.format] ?? 'text in another format';
     case 'invalid_value':
       return `${issue.values.length > 1 ? 'one of ' : ''}${issue.values.map(String).join(', ')}`;
     case 'invalid_union': {
@@ -305,7 +305,7 @@ function remedy(path: Path, expected: string, written: unknown): string | undefi
   if (typeof written !== 'string') return undefined;
   if (/number/.test(expected) && /^\d+$/.test(written)) return 'remove the quotes';
   if (expected.includes('true or false')) return truthRemedy(written);
-  if (expected.includes('mail address')) return addressRemedy(key, expected, written);
+  if (expected.includes('email address')) return addressRemedy(key, expected, written);
   return /^expected a list\b/.test(expected) ? `write ${listText(written.split(/[\s,;]+/))}` : undefined;
 }
 

@@ -51,7 +51,7 @@ export async function unloadedFiles(serverFile: string): Promise<ReadonlyMap<str
   const elsewhere = beside.filter((name) => PROJECT_FILE.test(name) && name !== basename(serverFile));
   const misnamed = projects.filter((name) => MISNAMED.test(name) && !PROJECT_FILE.test(name));
   return new Map([
-    ...elsewhere.map((name) => [name, 'move it into the folder projects'] as const),
+    ...elsewhere.map((name) => [name, 'move it into the projects folder'] as const),
     ...misnamed.map((name) => [`projects/${name}`, 'its name must end in .yml or .yaml'] as const),
   ]);
 }
@@ -120,9 +120,9 @@ function unreadable(error: unknown, path: string): string {
     case 'EACCES':
       return `no permission to read it: let the group of the service read it (chgrp postern and chmod g+r ${path}) and enter its folders (chmod g+x)`;
     case 'ELOOP':
-      return 'a symbolic link that leads to itself';
+      return 'a symbolic link that points to itself';
     case 'ENOTDIR':
-      return 'a part of its path is not a folder';
+      return 'part of its path is not a folder';
     default:
       return `it cannot be read: ${messageOf(error)}`;
   }
@@ -159,7 +159,7 @@ export async function readBeside(
 
 async function pathWithin(projectFile: string, name: string): Promise<{ path: string } | { problem: string }> {
   const folder = dirname(resolve(projectFile));
-  const problem = `${name} lies outside the project's folder`;
+  const problem = `${name} is outside the project's folder`;
   if (name.includes('\0') || isAbsolute(name)) return { problem };
   const wanted = resolve(folder, name);
   const allowed = basename(folder) === 'projects' ? [folder, join(dirname(folder), 'templates')] : [folder];

@@ -110,7 +110,7 @@ async function pemProblem(path: string): Promise<string | undefined> {
   const read = await readText(path);
   if ('text' in read) return undefined;
   if (read.missing && !path.startsWith('/'))
-    return `${read.problem}; write the whole path, such as /etc/postern/${path}`;
+    return `${read.problem}; write the absolute path, such as /etc/postern/${path}`;
   const isBinary = read.why.includes('UTF-8');
   return isBinary
     ? `${path} is not PEM; convert it: openssl x509 -inform DER -in ${path} -out ${path}.pem`
@@ -325,7 +325,7 @@ function loopsAcross(projects: readonly DeployableFile[]): string[] {
   return loops.flatMap(({ domain, key, way }) => {
     const owner = owners.get(domain);
     if (owner === undefined) return [];
-    const message = `forwarding goes round in a loop through other projects: ${way.join(' → ')}`;
+    const message = `forwarding loop through other projects: ${way.join(' → ')}`;
     return [locate(owner, { path: ['domains', domain, 'forwarding', key], message })];
   });
 }
@@ -336,7 +336,7 @@ async function ownedElsewhere(files: readonly DeployableFile[], { tenant, owners
   return files.flatMap((file) =>
     Object.keys(file.config.domains).flatMap((name) => {
       if ((owned.get(name) ?? tenant) === tenant) return [];
-      const message = `the domain ${name} is owned by another account; it stays pending until that account gives it up or "postern domains move" moves it`;
+      const message = `the domain ${name} is owned by another account; it stays pending until that account releases it or "postern domains move" moves it`;
       return [locate(file, { path: ['domains', name], message, key: true })];
     }),
   );

@@ -40,7 +40,7 @@ export function imageProblem(url: string): string | undefined {
   const bytes = Buffer.from(base64, 'base64');
   if (bytes.length > MAX_IMAGE_BYTES)
     return `the image has ${bytes.length} bytes; at most ${MAX_IMAGE_BYTES} are allowed`;
-  return isImage(bytes) ? undefined : `the image is not of the type ${type}`;
+  return isImage(bytes) ? undefined : `the image is not of type ${type}`;
 }
 
 const IMAGES: ReadonlyMap<string, (bytes: Buffer) => boolean> = new Map([

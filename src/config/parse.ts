@@ -252,7 +252,7 @@ function inspect(parts: ProjectParts, read: Read<ProjectConfig>, context: Projec
 function countErrors(templates: ProjectConfig['templates'], most = Number.POSITIVE_INFINITY): Finding[] {
   const count = Object.keys(templates).length;
   if (count <= most) return [];
-  return [{ path: ['templates'], message: `a project may have ${most} templates at most, found ${count}`, key: true }];
+  return [{ path: ['templates'], message: `a project can have at most ${most} templates, found ${count}`, key: true }];
 }
 
 function withFiles(

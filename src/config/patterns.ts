@@ -30,16 +30,16 @@ export function patternProblem(source: string): string | undefined {
   try {
     new RegExp(source, 'u');
   } catch (error) {
-    return `expected a regular expression; this is none: ${messageOf(error).replace(/^.*: /s, '')}`;
+    return `expected a valid regular expression: ${messageOf(error).replace(/^.*: /s, '')}`;
   }
   const unknown = [...tokensOf(source)].flatMap(({ text, inClass }) => (inClass ? [] : (UNKNOWN.get(text) ?? [])))[0];
-  if (unknown !== undefined) return `${unknown} are not supported, because they can take forever; write it without`;
+  if (unknown !== undefined) return `${unknown} are not supported, because they can be too slow; remove them`;
   if (repetitionsIn(source).some((count) => count > MAX_REPETITIONS)) {
-    return `a repetition such as {2,5} may ask for ${MAX_REPETITIONS} at most`;
+    return `a repetition such as {2,5} can be at most ${MAX_REPETITIONS}`;
   }
   try {
     if (fieldPattern(source).cost <= MAX_PROGRAM) return undefined;
-    return 'its nested repetitions make it too large; write fewer or smaller ones';
+    return 'its nested repetitions make it too large; use fewer or smaller ones';
   } catch (error) {
     return `the regular expression engine (RE2) does not support this: ${messageOf(error).replace('error parsing regexp: ', '')}`;
   }

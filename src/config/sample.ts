@@ -11,8 +11,8 @@ const VALUES: ReadonlyMap<string, string> = new Map([
   ['phone', '+44 20 7946 0123'],
 ]);
 const BY_TYPE: Readonly<Record<FormConfig['fields'][string]['type'], string>> = {
-  text: 'Some words',
-  textarea: 'Some words',
+  text: 'Some text',
+  textarea: 'Some text',
   email: 'ada@example.com',
   url: 'https://example.com/engine',
   tel: '+44 20 7946 0123',

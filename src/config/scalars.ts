@@ -40,12 +40,12 @@ export const price = z.number('expected a price such as 0 or 9.90').min(0, 'expe
 
 export const port = z.int().min(1).max(65_535);
 
-/** A mail address in its normal form (`lib/addresses`). */
-export const address = normal((text) => parseAddress(text)?.address, 'expected a mail address such as you@example.com');
+/** An email address in its normal form (`lib/addresses`). */
+export const address = normal((text) => parseAddress(text)?.address, 'expected an email address such as you@example.com');
 
 /** One address or a list of them; always a list in code. */
 export const addresses = z.codec(
-  z.union([address, z.array(address).min(1)], { error: 'expected a mail address or a list of them' }),
+  z.union([address, z.array(address).min(1)], { error: 'expected an email address or a list of them' }),
   z.array(z.string()),
   { decode: (value) => (typeof value === 'string' ? [value] : value), encode: (list) => list },
 );
@@ -57,7 +57,7 @@ export const domainName = normal(parseDomain, 'expected a domain name such as ex
 export const hostName = normal((text) => {
   const name = parseDomain(text);
   return name?.includes('_') === true ? undefined : name;
-}, 'expected the whole name of this server such as mail.example.net');
+}, 'expected a full host name such as mail.example.net');
 
 /** A key of `forwarding`: an address or `*@domain`, in lower case, because the receiver is us (RFC 5321 §2.4). */
 export const forwardingKey = normal((text) => {
@@ -71,7 +71,7 @@ export const listenAddress = hostAndPort('expected address:port such as "[::]:80
 
 /** The same, or `https://[::]:8443` where TLS is spoken. */
 export const httpListenAddress = hostAndPort(
-  'expected address:port such as "[::]:80", or https://address:port for TLS on another port than 443',
+  'expected address:port such as "[::]:80", or https://address:port for TLS on a port other than 443',
   /^(https:\/\/)?/,
 );
 
@@ -90,11 +90,11 @@ export const dnsServer = word(
   (text) => portOf(text) <= 65_535,
 );
 
-/** A mail address, with a name before it or not. */
+/** An email address, with a name before it or not. */
 export const mailbox = normal((text) => {
   const parsed = parseMailbox(text);
   return parsed && formatMailbox(parsed);
-}, 'expected a mail address such as shop@example.com or Shop <shop@example.com>');
+}, 'expected an email address such as shop@example.com or Shop <shop@example.com>');
 
 /** An address or network, IPv4 or IPv6. */
 export const network = z.union([z.ipv4(), z.ipv6(), z.cidrv4(), z.cidrv6()], {
@@ -107,7 +107,7 @@ export const ipAddress = z.codec(
     .union([z.ipv4(), z.ipv6()], {
       error: worded('expected an IP address such as 192.0.2.10 or 2001:db8::10', (text) => isIP(text) !== 0),
     })
-    .refine((text) => !isMapped(text), { error: 'expected an IPv4 address by itself, such as 192.0.2.10' }),
+    .refine((text) => !isMapped(text), { error: 'expected a plain IPv4 address such as 192.0.2.10' }),
   z.string(),
   { decode: (text) => ipaddr.parse(text).toString(), encode: (text) => text },
 );
@@ -115,12 +115,12 @@ export const ipAddress = z.codec(
 /** An `http` or `https` address. */
 export const webUrl = z.url({
   protocol: /^https?$/,
-  error: 'expected a web address such as https://example.com/thanks',
+  error: 'expected a URL such as https://example.com/thanks',
 });
 
 /** An address that events are posted to; what comes before an `@` would be sent to nobody. */
 export const hookUrl = (() => {
-  const error = 'expected a web address such as https://example.com/hook, without a user name';
+  const error = 'expected a URL such as https://example.com/hook, without a user name';
   return z.url({ protocol: /^https?$/, error }).refine((text) => !/^https?:\/\/[^/?#]*@/i.test(text), { error });
 })();
 
@@ -132,7 +132,7 @@ export const webhookSecret = word(
 
 /** The address of this server, without a slash at its end. */
 export const baseUrl = z.codec(
-  z.url({ protocol: /^https?$/, error: 'expected an address such as https://mail.example.net' }),
+  z.url({ protocol: /^https?$/, error: 'expected a URL such as https://mail.example.net' }),
   z.string(),
   { decode: (text) => text.replace(/\/+$/, ''), encode: (text) => text },
 );
@@ -168,7 +168,7 @@ export const hostOrAddress = normal(
 );
 
 export const databaseUrl = (() => {
-  const error = 'expected sqlite:/path/to/file.db, with the whole path, or postgres://…';
+  const error = 'expected sqlite:/path/to/file.db, with an absolute path, or postgres://…';
   const url = z.string({ error }).check(({ value, issues }) => {
     const isSqlite = /^sqlite:\/+[^/]+(\/+[^/]+)*$/.test(value);
     const message = value.startsWith('postgres') ? postgresUrlProblem(value) : isSqlite ? undefined : error;

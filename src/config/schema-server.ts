@@ -5,14 +5,14 @@ import { choice, flag, listOf, section } from './scalars.ts';
 
 const server = z.strictObject({
   hostname: is.hostName.describe(
-    'Host name of this server: used in EHLO, as MX target and in message ids. Needs matching forward and reverse DNS.',
+    'Host name of this server, used in EHLO, in message IDs and as MX target. Needs matching forward and reverse DNS.',
   ),
   operator: is.address.describe(
     'Email address of the operator. Receives alerts, and mail that has no other recipient.',
   ),
   public_ips: z
     .array(is.ipAddress)
-    .refine((list) => new Set(list).size === list.length, { error: 'expected each address once' })
+    .refine((list) => new Set(list).size === list.length, { error: 'expected each IP address once' })
     .prefault([])
     .describe('IP addresses that mail is sent from. If empty, the addresses of hostname.'),
   http: section('The HTTP server.', {
@@ -28,7 +28,7 @@ const server = z.strictObject({
     trusted_proxies: listOf(is.network, 'Proxies whose X-Forwarded-For header is trusted, read from the right.'),
     proxy_protocol: listOf(
       is.network,
-      'Proxies that pass connections on as they are. Theirs must begin with a PROXY protocol header (version 1) that names the client.',
+      'Proxies whose connections must begin with a PROXY protocol header (version 1) that names the client.',
     ),
     cors_origins: listOf(
       is.origin,
@@ -55,7 +55,7 @@ const server = z.strictObject({
   }),
   admin_socket: z
     .string()
-    .regex(/^\//, { error: 'expected the whole path of a Unix socket such as /run/postern/admin.sock' })
+    .regex(/^\//, { error: 'expected the absolute path of a Unix socket such as /run/postern/admin.sock' })
     .default('/run/postern/admin.sock')
     .meta({ description: 'Unix socket for administration by root and the group of the service.', restart: true }),
   roles: z
@@ -69,11 +69,11 @@ const server = z.strictObject({
   signup: choice(
     ['closed', 'open'],
     'closed',
-    'open: anyone may create an account, which a mailed link confirms. closed: only the operator creates accounts.',
+    'open: anyone can create an account and confirms it with an emailed link. closed: only the operator creates accounts.',
   ),
   console: section('The web console at /console.', {
     enabled: flag(true, 'Serve the console, and let people sign in to it.'),
-    require_totp: flag(false, 'Ask everybody who signs in to set up one-time codes (TOTP) as a second step.'),
+    require_totp: flag(false, 'Require everyone who signs in to set up one-time codes (TOTP) as a second step.'),
   }),
   watch: flag(true, 'Reload when a *.yml file in the configuration folder changes. false: reload on SIGHUP only.'),
 });
@@ -88,10 +88,10 @@ const tls = z
       .nullable()
       .default(null)
       .describe(
-        'acme: obtain certificates and renew them. files: the certificate below. off: no TLS. null: acme if the hostname is public, otherwise off.',
+        'acme: obtain and renew certificates. files: the certificate below. off: no TLS. null: acme if the hostname is public, otherwise off.',
       )
       .meta({ restart: true }),
-    acme: section('Certificates by ACME (RFC 8555), for HTTPS and STARTTLS.', {
+    acme: section('Certificates from ACME (RFC 8555), for HTTPS and STARTTLS.', {
       email: is.address
         .nullable()
         .default(null)
@@ -114,7 +114,7 @@ const tls = z
         .min(1)
         .nullable()
         .default(null)
-        .describe('File with the CA certificates to trust for the directory, in PEM format. null: the usual ones.'),
+        .describe('PEM file with the CA certificates to trust for the directory. null: those of the system.'),
     }),
     files: z
       .strictObject({
@@ -140,42 +140,42 @@ const database = z
   .strictObject({
     url: is.databaseUrl.default('sqlite:/var/lib/postern/postern.db').meta({
       description:
-        'sqlite:/path or postgres://user@host1,host2/name. Several daemons can share one PostgreSQL database. Parameters such as sslmode have the meaning of libpq.',
+        'sqlite:/path or postgres://user@host1,host2/name. Several daemons can share one PostgreSQL database. Parameters such as sslmode work as in libpq.',
       restart: true,
     }),
     listen_url: is.postgresUrl.nullable().default(null).meta({
       description:
-        'PostgreSQL itself, if url is a connection pooler such as PgBouncer: for LISTEN, locks and migrations. null: url.',
+        'Direct URL of PostgreSQL for LISTEN, locks and migrations, if url is a pooler such as PgBouncer. null: url.',
       restart: true,
     }),
     prepare: flag(
       true,
-      'Keep prepared statements and settings for the length of a PostgreSQL session. false: for a connection pooler in transaction mode, together with listen_url.',
+      'Keep prepared statements and settings for the duration of a PostgreSQL session. false: for a connection pooler in transaction mode, together with listen_url.',
     ).meta({ restart: true }),
     pool_size: z.int().min(2).max(1000).default(10).meta({
       description:
-        'Maximum PostgreSQL connections of each of the two threads of a daemon. Two more are used for messages between daemons.',
+        'Maximum PostgreSQL connections per thread (a daemon has two threads). Two more carry messages between daemons.',
       restart: true,
     }),
   })
   .refine(({ prepare, listen_url }) => prepare || listen_url !== null, {
     path: ['listen_url'],
-    message: 'expected the address of PostgreSQL itself, because prepare is false',
+    message: 'expected the URL of PostgreSQL itself, because prepare is false',
   });
 
 const storage = z
   .strictObject({
     url: is.bucketUrl.nullable().default(null).meta({
       description:
-        'Bucket of a server that speaks the S3 protocol, for the large parts of what is stored, such as s3://bucket/prefix?endpoint=https://storage.example.net&region=eu-central-1. Without endpoint: at Amazon. null: everything is in the database.',
+        'S3-compatible bucket for large stored objects, such as s3://bucket/prefix?endpoint=https://storage.example.net&region=eu-central-1. Without endpoint: Amazon S3. null: everything is stored in the database.',
       restart: true,
     }),
     access_key_id: is.text(200).nullable().default(null).meta({
-      description: 'Access key that may read, write and delete objects of the bucket.',
+      description: 'Access key that can read, write and delete objects in the bucket.',
       restart: true,
     }),
     secret_access_key: is.text(2000).nullable().default(null).meta({
-      description: 'Its secret: ${VARIABLE} or file:/path keeps it out of this file.',
+      description: 'Secret access key. ${VARIABLE} or file:/path keeps it out of this file.',
       restart: true,
     }),
   })
@@ -189,13 +189,13 @@ const storage = z
   });
 
 const dns = z.strictObject({
-  servers: listOf(is.dnsServer, 'DNS resolvers. If empty, those of the system.').meta({ restart: true }),
+  servers: listOf(is.dnsServer, 'DNS resolvers. If empty, the system resolvers.').meta({ restart: true }),
   validating: z
     .union([z.boolean(), z.literal('auto')], 'expected auto, true or false')
     .default('auto')
     .meta({
       description:
-        'Whether the resolvers check DNSSEC, which DANE needs. auto: believe a resolver on this machine that says so. true: believe all that are named. false: do not use DANE.',
+        'Whether the resolvers validate DNSSEC, which DANE requires. auto: trust a resolver on this machine that says so. true: trust all of them. false: do not use DANE.',
       restart: true,
     }),
   recheck: is.duration.prefault('6h').describe('How often the DNS records of each domain are checked.'),
@@ -204,7 +204,7 @@ const dns = z.strictObject({
     .describe('How long a verified domain may keep sending while its DNS records are wrong.'),
   release: is.duration
     .prefault('14d')
-    .describe('How long a domain may be failed before another account can verify it.'),
+    .describe('How long a domain must have failed before another account can verify it.'),
 });
 
 const inbound = z.strictObject({
@@ -215,12 +215,12 @@ const inbound = z.strictObject({
   dmarc: choice(
     ['enforce', 'record'],
     'enforce',
-    'enforce: refuse mail that fails DMARC if the domain of its author asks for that (p=reject). record: only record the result.',
+    'enforce: refuse mail that fails DMARC if the domain of its author publishes p=reject. record: only record the result.',
   ),
   from_rewrite: choice(
     ['auto', 'never'],
     'auto',
-    'auto: rewrite the From header of a forwarded message if its own domain would make it fail DMARC. never: leave it unchanged.',
+    'auto: rewrite the From header of forwarded mail that would otherwise fail DMARC. never: leave it unchanged.',
   ),
   arc: section('Authenticated Received Chain (RFC 8617).', {
     seal: flag(true, 'Add an ARC seal with the authentication results to forwarded mail.'),
@@ -245,17 +245,17 @@ const relay = z
   .strictObject({
     host: is.hostOrAddress.describe('Host name of the smarthost.'),
     port: is.port.default(587).describe('Port. Port 465 uses implicit TLS, others use STARTTLS.'),
-    user: is.text(500).optional().describe('User name. If missing, there is no authentication.'),
-    password: is.text(2000).optional().describe('Password: ${VARIABLE} or file:/path keeps it out of this file.'),
+    user: is.text(500).optional().describe('User name. If missing, authentication is not used.'),
+    password: is.text(2000).optional().describe('Password. ${VARIABLE} or file:/path keeps it out of this file.'),
     tls: choice(
       ['required', 'opportunistic', 'off'],
       'required',
-      'required: only over TLS, with a certificate of the host that is trusted. opportunistic: any certificate, or clear text if the smarthost has no TLS. off: clear text.',
+      'required: TLS with a trusted certificate for the host. opportunistic: any certificate, or clear text if the smarthost has no TLS. off: clear text.',
     ),
     ca: is
       .text(4096)
       .optional()
-      .describe('PEM file of the authorities to trust for its certificate. Default: those of the system.'),
+      .describe('PEM file with the CA certificates to trust. Default: those of the system.'),
   })
   .refine(({ user, password }) => (user === undefined) === (password === undefined), {
     path: ['password'],
@@ -278,12 +278,12 @@ const delivery = z.strictObject({
   routes: z
     .record(is.domainName, is.mailHost)
     .default({})
-    .describe('Destination domain: host:port. For private destinations; overrides relay and MX records.'),
-  tls_reports: flag(true, 'Report to recipient domains that ask for it, once a day, how often TLS worked (RFC 8460).'),
+    .describe('Next hop (host:port) by destination domain, for private destinations. Overrides relay and MX records.'),
+  tls_reports: flag(true, 'Send daily TLS reports (RFC 8460) to recipient domains that request them.'),
   concurrency: is.count
     .default(100)
     .describe(
-      'Total connections to servers that have answered before. Connections to other servers, which may hang, are counted separately: up to 20 times as many, shared fairly between tenants.',
+      'Total connections to servers that have answered before. Connections to other servers, which may hang, are counted separately: up to 20 times as many, shared fairly between accounts.',
     ),
   per_destination: is.count
     .default(20)
@@ -314,7 +314,7 @@ const limits = z.strictObject({
   file: is.size.prefault('10MiB').describe('Maximum size of a file.'),
   files_total: is.size
     .prefault('18MiB')
-    .describe('Maximum total size of the files in a submission. The encoded mail must stay below message.'),
+    .describe('Maximum total size of the files in a submission. Once encoded, they must fit into limits.message.'),
   recipients: is.count.default(50).describe('Maximum recipients of a message sent through the API or SMTP submission.'),
   form_recipients: is.count.default(20).describe('Maximum recipients of a form, counted after forwarding.'),
   message: is.size.prefault('25MiB').describe('Maximum message size. Most receivers refuse larger messages.'),
@@ -329,10 +329,10 @@ const limits = z.strictObject({
     errors: is.count
       .default(20)
       .describe(
-        'Errors allowed on one connection, and per minute from a client that has sent no accepted mail for an hour.',
+        'Errors allowed on one connection, and per minute from a client that has sent no accepted mail in the last hour.',
       ),
     recipients: is.count.default(100).describe('Maximum recipients of a message.'),
-    hops: is.count.default(50).describe('Maximum Received headers of a message. More indicate a mail loop.'),
+    hops: is.count.default(50).describe('Maximum number of Received headers. More indicate a mail loop.'),
   }),
   free_disk: is.size.prefault('256MiB').describe('Minimum free disk space. Below it, nothing is accepted.'),
 });
@@ -351,7 +351,7 @@ const retention = z.strictObject({
       'How long message content is kept after the last recipient has a final result. The delivery record stays.',
     ),
   events: is.duration
-    .refine((ms) => ms >= TWO_DAYS, 'expected 2d or more, because webhooks are tried for more than a day')
+    .refine((ms) => ms >= TWO_DAYS, 'expected 2d or more, because webhooks are retried for more than a day')
     .prefault('30d')
     .describe('How long events are kept. Analytics counts stay.'),
 });
@@ -375,7 +375,7 @@ function plan({ objects = {}, ...defaults }: PlanDefaults = {}) {
     return is.count
       .nullable()
       .default(value ?? null)
-      .describe(`${what}; null: no such limit.`);
+      .describe(`${what}; null: no limit.`);
   }
 
   return z
@@ -386,8 +386,8 @@ function plan({ objects = {}, ...defaults }: PlanDefaults = {}) {
       messages_per_day: most(defaults.messages_per_day, 'Recipients per 24 hours'),
       objects: section('Maximum number of each per account.', {
         projects: most(objects.projects, 'Projects'),
-        domains: most(objects.domains, 'Domains of all projects'),
-        forms: most(objects.forms, 'Forms of every kind'),
+        domains: most(objects.domains, 'Domains in all projects'),
+        forms: most(objects.forms, 'Forms of all kinds'),
         collections: most(objects.collections, 'Collections'),
         keys: most(objects.keys, 'API keys that are neither revoked nor expired'),
         webhooks: most(objects.webhooks, 'Webhooks, including those in configurations'),
@@ -405,27 +405,27 @@ const plans = z
       messages_per_hour: 200,
       messages_per_day: 1000,
       objects: { projects: 20, domains: 20, forms: 200, collections: 50, keys: 100, webhooks: 50 },
-    }).describe('Plan of new tenants.'),
+    }).describe('Plan of new accounts.'),
     pro: plan({
       requests_per_hour: 1000,
       requests_per_minute: 300,
       messages_per_hour: 2000,
       messages_per_day: 20_000,
       objects: { projects: 200, domains: 200, forms: 2000, collections: 500, keys: 1000, webhooks: 500 },
-    }).describe('For tenants that send more.'),
-    enterprise: plan().describe('Limits are set per tenant.'),
+    }).describe('For accounts that send more.'),
+    enterprise: plan().describe('Limits are set per account.'),
     currency: z
       .string()
-      .regex(/^[A-Z]{3}$/, 'expected a currency such as EUR')
+      .regex(/^[A-Z]{3}$/, 'expected a currency code such as EUR')
       .default('EUR')
       .describe('Currency of the prices (ISO 4217).'),
   })
-  .catchall(plan().describe('A plan of your own.'));
+  .catchall(plan().describe('A custom plan.'));
 
 const alerts = z.strictObject({
   dnsbl: listOf(
     is.domainName,
-    'DNS block lists that are asked every hour about the addresses of this server, such as zen.spamhaus.org. The operator is mailed when one lists them. If empty, none is asked.',
+    'DNS block lists to query every hour for the IP addresses of this server, such as zen.spamhaus.org. The operator is alerted if one is listed. If empty, none is queried.',
   ),
 });
 
@@ -434,7 +434,7 @@ const log = z.strictObject({
   format: choice(['auto', 'json', 'pretty'], 'auto', 'auto: pretty on a terminal, JSON lines elsewhere.').meta({
     restart: true,
   }),
-  redact_addresses: flag(false, 'Mask the local part of every address in the log.'),
+  redact_addresses: flag(false, 'Mask the local part of every email address in the log.'),
 });
 
 export const serverSchema = z
@@ -450,13 +450,13 @@ export const serverSchema = z
     delivery: delivery.prefault({}).describe('Outbound delivery.'),
     limits: limits.prefault({}).describe('Limits on what is accepted.'),
     retention: retention.prefault({}).describe('How long data is kept.'),
-    plans: plans.prefault({}).describe('Plans: limits and prices for tenants.'),
-    alerts: alerts.prefault({}).describe('What the operator is alerted to.'),
+    plans: plans.prefault({}).describe('Plans: limits and prices for accounts.'),
+    alerts: alerts.prefault({}).describe('Alerts to the operator.'),
     log: log.prefault({}).describe('Log output.'),
   })
   .refine(({ server, tls }) => !server.smtp.submission.enabled || tlsModeOf({ server, tls }) !== 'off', {
     path: ['server', 'smtp', 'submission', 'enabled'],
-    message: 'expected false while tls.mode is off, because keys are not taken in clear text',
+    message: 'expected false while tls.mode is off, because API keys are not accepted in clear text',
   })
   .refine(
     ({ server, tls }) =>
@@ -468,7 +468,7 @@ export const serverSchema = z
   )
   .refine(({ server, tls }) => server.http.listen.length === 0 || httpPlaces({ server, tls }).length > 0, {
     path: ['server', 'http', 'listen'],
-    message: 'expected another port than 443 too while tls.mode is off, because TLS needs a certificate',
+    message: 'expected a port other than 443 while tls.mode is off, because TLS needs a certificate',
   })
   .meta({
     title: 'Postern: server.yml',

@@ -18,7 +18,7 @@ export type FormConfig = DomainConfig['forms'][string];
 export type CollectionConfig = ProjectConfig['collections'][string];
 export type TemplateConfig = ProjectConfig['templates'][string];
 
-const TWICE = 'expected each address once';
+const TWICE = 'expected each URL once';
 
 const challenge = z.union(
   [
@@ -27,7 +27,7 @@ const challenge = z.union(
       provider: z
         .enum(['turnstile', 'hcaptcha', 'recaptcha'])
         .describe('Service whose widget is on the page: Cloudflare Turnstile, hCaptcha, or Google reCAPTCHA.'),
-      secret: is.text(500).describe('Secret key of the site at the service.'),
+      secret: is.text(500).describe('Secret key of your site at that service.'),
     }),
   ],
   { error: 'expected none, pow, or a provider (turnstile, hcaptcha, recaptcha) and its secret' },
@@ -37,12 +37,12 @@ const spamProtection = z.strictObject({
   level: choice(
     ['normal', 'strict'],
     'normal',
-    'Spam threshold: normal blocks what is spam with a probability of 79 %, strict of 60 %. strict also refuses requests that show no page (no Origin, Referer or Sec-Fetch-Site header), unless they have an API key.',
+    'Spam threshold: a spam probability of 79 % (normal) or 60 % (strict). strict also refuses requests that do not name a page (no Origin, Referer or Sec-Fetch-Site header), unless they have an API key.',
   ),
   honeypot: is
     .text(100)
     .default('_service_honeypot')
-    .describe('Name of the honeypot field. A submission that fills it in is spam.'),
+    .describe('Name of the honeypot field. A submission that fills it in counts as spam.'),
   rate_limit: is.count.optional().describe('Submissions per hour and IP address, if rateLimit is not set.'),
   content_filter: flag(true, 'Score the content of submissions.'),
   on_spam: choice(
@@ -53,7 +53,7 @@ const spamProtection = z.strictObject({
   challenge: challenge
     .default('none')
     .describe(
-      'What the page must solve before a submission is accepted: nothing, a proof of work (pow) that postern.js does, or a captcha of another service. Submissions with an API key need none.',
+      'What the page must solve before a submission is accepted: nothing, a proof of work (pow) done by postern.js, or a third-party captcha. Submissions with an API key need none.',
     ),
   blocklist: z
     .array(is.text(320))
@@ -63,17 +63,17 @@ const spamProtection = z.strictObject({
   akismet: z
     .strictObject({
       key: is.text(200).describe('API key of the service.'),
-      url: is.webUrl.default('https://rest.akismet.com').describe('Address of the service.'),
+      url: is.webUrl.default('https://rest.akismet.com').describe('URL of the service.'),
     })
     .optional()
-    .describe('A service with the interface of Akismet that is asked about submissions. It gets their content.'),
+    .describe('An Akismet-compatible service that checks submissions. It receives their content.'),
   rspamd: z
     .strictObject({
-      url: is.webUrl.describe('Address of an rspamd worker, such as http://rspamd.example.net:11334.'),
+      url: is.webUrl.describe('URL of an rspamd worker, such as http://rspamd.example.net:11334.'),
       password: is.text(200).optional().describe('Password of the worker.'),
     })
     .optional()
-    .describe('An rspamd server that is asked about submissions. It gets their content.'),
+    .describe('An rspamd server that checks submissions. It receives their content.'),
 });
 
 const field = z.strictObject({
@@ -122,18 +122,18 @@ const uploads = z.strictObject({
 });
 
 const fallback = z.strictObject({
-  to: is.addresses.optional().describe('Recipients instead of those that mail cannot be delivered to.'),
-  after: is.duration.prefault('4h').describe('Age at which mail that is still not delivered has failed.'),
+  to: is.addresses.optional().describe('Recipients to use if the notification cannot be delivered.'),
+  after: is.duration.prefault('4h').describe('Age at which undelivered mail counts as failed.'),
   webhook: is.hookUrl.optional().describe('URL that the submission is posted to, as the event submission.fallback.'),
 });
 
 const theme = z.strictObject({
-  title: is.text(100).optional().describe('Name at the head of the hosted pages. Default: the domain.'),
-  message: is.text(2000).optional().describe('Text at the foot of every hosted page, such as how else to reach you.'),
-  color: is.color.optional().describe('Color of buttons and links, such as "#0a7d5a". Text on it is made readable.'),
+  title: is.text(100).optional().describe('Name at the top of the hosted pages. Default: the domain.'),
+  message: is.text(2000).optional().describe('Text at the bottom of every hosted page, such as other ways to reach you.'),
+  color: is.color.optional().describe('Color of buttons and links, such as "#0a7d5a". Text on it stays readable.'),
   logo: is.logo
     .optional()
-    .describe('PNG, JPEG, WebP or SVG image of 64 KiB at most: a file, relative to this file, or a data: URL.'),
+    .describe('PNG, JPEG, WebP or SVG image of at most 64 KiB: a file, relative to this file, or a data: URL.'),
   language: z
     .enum(LANGUAGES)
     .optional()
@@ -144,13 +144,13 @@ const theme = z.strictObject({
 
 /** A form of a domain. */
 export const formSchema = z.strictObject({
-  name: is.text(200).optional().describe('Display name. Default: the id of the form.'),
+  name: is.text(200).optional().describe('Display name. Default: the form ID.'),
   to: is.addresses
     .optional()
-    .describe('Recipients of notifications. Default: the forwarding address of the form id, else the project owner.'),
+    .describe('Recipients of notifications. Default: the forwarding targets of <form ID>@<domain>, else the project owner.'),
   from: is.address
     .optional()
-    .describe('Sender of notifications, an address of this domain. Default: forms@ this domain.'),
+    .describe('Sender of notifications, an address of this domain. Default: forms@<domain>.'),
   from_name: is.text(500).optional().describe('Display name of the sender. May contain template expressions.'),
   subject: is
     .text(1000)
@@ -163,7 +163,7 @@ export const formSchema = z.strictObject({
     .boolean()
     .optional()
     .describe(
-      'Relay replies through an address of this domain, so that the address of the owner stays private. The MX record of the domain must point to this server.',
+      'Relay replies through an address of this domain, so that the owner’s email address stays private. The MX record of the domain must point to this server.',
     ),
   acknowledgment: acknowledgment.optional().describe('Automatic reply to the submitter.'),
   spam_protection: spamProtection.prefault({}).describe('Spam protection.'),
@@ -171,10 +171,10 @@ export const formSchema = z.strictObject({
   max_per_hour: is.count
     .optional()
     .describe(
-      'Submissions per hour from all addresses. Default: 1000, or rateLimit if that is higher. Further submissions are kept as spam, and the owner is told how many.',
+      'Submissions per hour from all IP addresses. Default: 1000, or rateLimit if that is higher. Further submissions are kept as spam, and the owner is told how many.',
     ),
   required: listOf(is.text(200), 'Required fields.'),
-  fields: z.record(is.text(200), field).default({}).describe('Rules for single fields, by name.'),
+  fields: z.record(is.text(200), field).default({}).describe('Rules for individual fields, by name.'),
   redirect: is.webUrl
     .optional()
     .describe('URL that browsers are redirected to after a submission. Default: the built-in page.'),
@@ -197,16 +197,16 @@ export const formSchema = z.strictObject({
   store: choice(
     ['all', 'metadata', 'none'],
     'all',
-    'What stays of a submission once its mail is delivered: all of it, everything but its fields and files (metadata), or nothing. Holds for submissions from then on.',
+    'What is kept of a submission once its mail is delivered: all of it, everything except its fields and files (metadata), or nothing. Applies to new submissions.',
   ),
   ip: choice(
     ['full', 'truncated', 'hashed', 'none'],
     'full',
-    'How the IP address of the visitor is stored and shown. Limits and the spam filter use the whole address while the request is handled.',
+    'How the IP address of the visitor is stored and shown. Limits and the spam filter use the full address while the request is handled.',
   ),
   double_opt_in: flag(
     false,
-    'Keep a submission as pending, without notification, until its visitor confirms it by a mailed link. Needs a field with the email address.',
+    'Keep a submission as pending, without notification, until the visitor confirms it with an emailed link. Needs a field with the email address.',
   ),
   fallback: fallback
     .optional()
@@ -252,7 +252,7 @@ export const collectionSchema = z.strictObject({
         }),
     )
     .default({})
-    .describe('Forms by id: POST /c/<collection>/<id>.'),
+    .describe('Forms by ID: POST /c/<collection>/<id>.'),
 });
 
 const domain = z.strictObject({
@@ -268,12 +268,12 @@ const domain = z.strictObject({
     .record(
       is.forwardingKey,
       z.union([z.enum(['reject', 'discard']), is.addresses], {
-        error: 'expected a mail address, a list of them, reject or discard',
+        error: 'expected an email address, a list of them, reject or discard',
       }),
     )
     .default({})
     .describe('Forwarding targets by address of this domain; "*@domain" is the catch-all.'),
-  forms: z.record(is.identifier, formSchema).default({}).describe('Forms by id: POST /<domain>/<id>.'),
+  forms: z.record(is.identifier, formSchema).default({}).describe('Forms by ID: POST /<domain>/<id>.'),
   default_form: is.identifier.optional().describe('Form that /v1/<domain>/send submits to.'),
 });
 
@@ -287,7 +287,7 @@ export const projectSchema = z
         digest: choice(
           ['daily', 'weekly', 'off'],
           'daily',
-          'Email to the owner with the submissions that were kept as spam and the notifications that failed. Sent at 07:00 in settings.timezone, weekly on Mondays, and only if there are any.',
+          'Email to the owner listing the submissions kept as spam and the notifications that failed. Sent at 07:00 in settings.timezone, weekly on Mondays, and only if there are any.',
         ),
       })
       .describe('The project.'),

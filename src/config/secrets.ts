@@ -29,7 +29,7 @@ export interface SecretSource {
 export const NO_SECRETS: SecretSource = {
   variable: () => undefined,
   file: () => undefined,
-  refusal: 'references to secrets are not followed in a configuration that is pushed; put the value itself here',
+  refusal: 'references to secrets are not resolved in a pushed configuration; write the value itself here',
 };
 
 /** A value that was written as a reference. */
@@ -123,5 +123,5 @@ export function unmarkedReferences(data: unknown, path: Path = []): Finding[] {
   const name = typeof data === 'string' ? /^\$(?:\{(\w+)\}|(\w+))$/.exec(data) : null;
   const word = name?.[1] ?? name?.[2];
   if (word === undefined) return [];
-  return [{ path, message: `is this text as it stands; an environment variable is written \${${word.toUpperCase()}}` }];
+  return [{ path, message: `is taken literally; an environment variable is written \${${word.toUpperCase()}}` }];
 }

@@ -417,7 +417,7 @@ function problemsOf({ file, errors }: RefusedFile, project: Project | undefined)
     project === undefined
       ? `no revision of it is active, so ${places} is out of service until it is corrected`
       : `its revision ${project.revision} stays active`;
-  const rest = errors.length > MAX_LISTED ? [`${file.shown}: and ${errors.length - MAX_LISTED} errors more`] : [];
+  const rest = errors.length > MAX_LISTED ? [`${file.shown}: and ${errors.length - MAX_LISTED} more errors`] : [];
   return [`${file.shown}: ${outcome}`, ...errors.slice(0, MAX_LISTED), ...rest];
 }
 

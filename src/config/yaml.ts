@@ -134,7 +134,7 @@ function outlandish(text: string): string | undefined {
     if (!scalar && (first === '[' || first === '{')) nested++;
     if (!scalar && (first === ']' || first === '}')) nested--;
     if (nested > MAX_DEPTH) return `values are nested more than ${MAX_DEPTH} levels deep`;
-    if (marks > MAX_MARKS) return `more than ${MAX_MARKS} marks such as [ or - follow each other without a value`;
+    if (marks > MAX_MARKS) return `more than ${MAX_MARKS} characters such as [ or - in a row without a value`;
     scalar = token === '\u001f';
   }
   return undefined;
@@ -144,8 +144,8 @@ function outlandish(text: string): string | undefined {
 
 const HINTS: Partial<Record<ErrorCode, string>> = {
   TAB_AS_INDENT: 'tabs cannot indent YAML; use spaces',
-  MULTIPLE_DOCS: 'a second document begins here; one file holds one, remove the line ---',
-  TAG_RESOLVE_FAILED: 'tags (words that begin with !) have no meaning here; quote the value if it is text',
+  MULTIPLE_DOCS: 'a second document begins here; a file can contain only one: remove the line ---',
+  TAG_RESOLVE_FAILED: 'tags (words that begin with !) are not supported; quote the value if it is text',
   BLOCK_AS_IMPLICIT_KEY: 'a second "key:" on this line; start a new line, or quote text that contains ": "',
   MULTILINE_IMPLICIT_KEY: 'a key without a colon, or a value continued at the wrong indentation',
   BAD_INDENT: 'the indentation does not match the lines above',
@@ -157,7 +157,7 @@ function explainSyntax(error: YAMLParseError | YAMLWarning, text: string): { off
   const start = text.lastIndexOf('\n', offset - 1) + 1;
   const line = /^[^\n]*/.exec(text.slice(start))?.[0] ?? '';
   const next = continued(error, text);
-  if (next !== undefined) return { offset: next, message: 'the indentation makes this line a part of the value above' };
+  if (next !== undefined) return { offset: next, message: 'the indentation makes this line part of the value above' };
   const starred = /^\s*\*[^\s@]*@[^\s:]+:/.exec(line);
   if (starred !== null) {
     const key = starred[0].trim().slice(0, -1);
@@ -168,7 +168,7 @@ function explainSyntax(error: YAMLParseError | YAMLWarning, text: string): { off
     return { offset: start + line.indexOf('*'), message };
   }
   if (/^\s*[\w-]+\s*=/.test(line)) return { offset, message: 'write "key: value", with a colon' };
-  if (error.message.startsWith('Unexpected , in flow')) return { offset, message: 'there is a comma too many' };
+  if (error.message.startsWith('Unexpected , in flow')) return { offset, message: 'there is an extra comma' };
   if (/\[(?=[0-9a-f.]*:)[0-9a-f:.]*\]:\d/i.test(line)) {
     return { offset, message: 'an address that begins with [ must be quoted: "[::]:80"' };
   }
@@ -196,7 +196,7 @@ function explainSyntax(error: YAMLParseError | YAMLWarning, text: string): { off
 
 /** Why a node cannot be a key. */
 function keyHint(key: ParsedNode): string {
-  if (isMap(key)) return 'a value that holds {{ … }} must be quoted';
+  if (isMap(key)) return 'a value that contains {{ … }} must be quoted';
   if (isAlias(key)) return `a key that begins with * must be quoted: "*${key.source}":`;
   return 'a key must be text; quote it if it is, and quote values that begin with [';
 }
@@ -250,7 +250,7 @@ function convert(
     if (node === null) return { value: null, start: key, key };
     const [start] = node.range;
     if (++nodes > MAX_NODES || (isAlias(node) && ++aliases > MAX_ALIASES)) {
-      const message = `more than ${MAX_ALIASES} aliases or ${MAX_NODES} values, counted as often as used`;
+      const message = `more than ${MAX_ALIASES} aliases or ${MAX_NODES} values, counting every use`;
       if (complete) report(start, path, message);
       complete = false;
       return { value: null, start, key };

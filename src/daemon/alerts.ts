@@ -146,7 +146,7 @@ export function createAlerts(parts: AlertsParts): Alerts {
     active: () => [...active].flatMap(([kind, found]) => found.map(({ subject }) => ({ kind, subject }))),
     figure: () => ({
       name: 'postern_alerts',
-      help: 'Current causes of alerts, by kind.',
+      help: 'Active alerts, by kind.',
       value: (['certificate', 'block_list', 'receiver'] as const).map((alert) => [
         { alert },
         active.get(alert)?.length ?? 0,
@@ -202,18 +202,18 @@ function failureAlert(
 ): Alert {
   const isValid = expiresAt !== undefined && expiresAt > now;
   const instead =
-    expiresAt === undefined ? 'A self-signed certificate is used' : `The last one expired at ${isoTime(expiresAt)}`;
+    expiresAt === undefined ? 'A self-signed certificate is in use' : `The last one expired at ${isoTime(expiresAt)}`;
   const used = isValid
     ? `The certificate in use ${endOf(expiresAt, now)}: ${isoTime(expiresAt)}.`
-    : `${instead}: browsers warn of your forms, and servers that ask for a valid certificate
-send no mail here.`;
-  const text = `The last ${count} tries to obtain a certificate for ${name} failed, the last one at ${isoTime(at)}:
+    : `${instead}: browsers show warnings for your forms, and servers that require a valid
+certificate send no mail here.`;
+  const text = `The last ${count} attempts to obtain a certificate for ${name} failed, the last one at ${isoTime(at)}:
 
     ${shown(reason)}
 
 ${used}
 
-Correct the cause, then have it tried again at once; by itself that happens at ${isoTime(nextAt)}:
+The next attempt is at ${isoTime(nextAt)}. To try again at once, when you have corrected the cause:
 
     systemctl reload postern
     postern doctor`;
@@ -227,11 +227,11 @@ function expiryAlert(
   const when = endOf(expiresAt, now);
   const text = `The certificate that ${hostname} uses for ${name} ${when}: ${isoTime(expiresAt)}.
 
-It should have been renewed by now. Without a valid one, browsers warn of your forms, and servers that ask for a valid
-certificate send no mail here.
+It should have been renewed by now. Without a valid certificate, browsers show warnings for your forms, and servers that
+require one send no mail here.
 
-With tls.mode: files, see whether your client renews it (certbot renew --dry-run), and whether tls.files names the renewed files:
-they are read again when they change. The log says why a certificate was not taken or not renewed:
+With tls.mode: files, check that your ACME client renews it (certbot renew --dry-run) and that tls.files names the renewed files,
+which are reloaded when they change. The log says why a certificate was not loaded or not renewed:
 
     journalctl -u postern --grep 'tls\\.'
     postern doctor`;
@@ -243,15 +243,15 @@ function blockListAlert({ address, zone, words }: Record<'address' | 'zone' | 'w
 
     ${shown(words)}
 
-Receivers that use this list refuse the mail.
+Receivers that use this list refuse your mail.
 
-1. Find out why: an account that sends what nobody asked for, a form that strangers abuse, or another machine behind this address.
+1. Find the cause: an account that sends unsolicited mail, a form that is abused, or another machine behind this IP address.
 
     postern analytics
     postern queue list --state deferred
 
-2. End it (postern tenants suspend stops an account).
-3. Ask the list to remove the address; its website says how. Do not ask before: most lists count how often.`;
+2. Stop it (postern tenants suspend stops an account).
+3. Ask the list to remove the IP address; its website says how. Do not ask earlier: most lists count the requests.`;
   return { name: `block_list:${zone}:${address}`, subject: `${address} is on the block list ${zone}`, text };
 }
 
@@ -260,20 +260,20 @@ function receiverAlert(receiver: Receiver, some: readonly WaitingMail[], hostnam
   const lines = some
     .slice(0, 5)
     .map(({ destination, count: each, reply }) => `    ${destination}: ${each} (${shown(reply ?? 'not tried yet')})`);
-  const text = `${count} deliveries to ${receiver} have waited for more than an hour, and there are more and more of them:
+  const text = `${count} deliveries to ${receiver} have been waiting for more than an hour, and their number is growing:
 
 ${lines.join('\n')}
 
-They are tried again by delivery.retry, and nothing is lost until delivery.expire. As a rule a big receiver limits how much it
-takes from an address that it does not know well, or whose mail its users do not want. Its replies say which:
+They are retried as set in delivery.retry, and nothing is lost before delivery.expire. Large receivers often limit the mail from
+an IP address that they do not know well, or whose mail their users do not want. The replies say why:
 
     postern queue list --state deferred
 
-If the replies speak of a limit, wait, and send less at a time. If they name a policy, authentication or reputation, run postern doctor and
-look at the page they link to.`;
+If the replies mention a limit, wait, and send less at a time. If they mention a policy, authentication or reputation, run
+postern doctor and read the page they link to.`;
   return {
     name: `receiver:${receiver}`,
-    subject: `Mail of ${hostname} to ${receiver} waits: ${count} deliveries`,
+    subject: `Mail from ${hostname} to ${receiver} is waiting: ${count} deliveries`,
     text,
   };
 }

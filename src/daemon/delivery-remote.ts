@@ -183,7 +183,7 @@ function startDeliveryThread({
   return {
     wake: () => wakes.add(undefined),
     configure: (next) => tell({ kind: 'configure', server: next }),
-    problem: () => (isSilent() ? 'the delivery thread is silent' : state.problem),
+    problem: () => (isSilent() ? 'the delivery thread does not respond' : state.problem),
     metrics: () => state.metrics,
     isStuck: () => state.isStuck || isSilent(),
     async stop(graceMs) {

@@ -233,9 +233,9 @@ export async function startDelivery(parts: DeliveryParts): Promise<Delivery> {
     problem() {
       const { fault, triedAt, hasRoute } = worker.progress();
       if (!hasRoute) return 'no mail server can be reached from this machine: the other daemons deliver its mail';
-      if (fault !== undefined) return `the queue cannot be worked on: ${fault}`;
+      if (fault !== undefined) return `the queue cannot be processed: ${fault}`;
       const idle = clock.monotonic() - triedAt;
-      return idle > STUCK_MS ? `the queue was last looked at ${Math.round(idle / 1000)} s ago` : undefined;
+      return idle > STUCK_MS ? `the queue was last checked ${Math.round(idle / 1000)} s ago` : undefined;
     },
     metrics: metrics.read,
     isStuck: () => clock.monotonic() - worker.progress().triedAt > STUCK_MS,
@@ -278,7 +278,7 @@ async function createSource(
     forward: createForwardSource({ store, signing, srs: await openSrsKeys({ store, clock }), config }),
     reply: createReplySource({ store, signing }),
     dsn: createDsnSource(signing),
-    webhook: { prepare: () => Promise.resolve({ kind: 'unrenderable', reason: 'it is no mail' }) },
+    webhook: { prepare: () => Promise.resolve({ kind: 'unrenderable', reason: 'it is not mail' }) },
   };
   return { prepare: (message, kept) => sources[message.kind].prepare(message, kept) };
 }

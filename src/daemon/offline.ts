@@ -73,7 +73,7 @@ export async function answerOffline(file: string, request: OfflineRequest, env: 
   ];
   try {
     const one = served.find(({ name }) => name === request.route);
-    if (one === undefined) throw new Error(`no daemon, no ${request.route}`);
+    if (one === undefined) throw new Error(`${request.route} needs a running daemon`);
     return await one.answer(request);
   } finally {
     await opened?.then((store) => store.close()).catch(() => undefined);

@@ -153,10 +153,10 @@ export function createProcessPool(options: ProcessPoolOptions): ProcessPool {
   };
 }
 
-const TOO_MUCH = 'it takes more time or memory than it may';
+const TOO_MUCH = 'it takes too much time or memory';
 
 function hopeless(): ReadBundle {
-  const message = 'it takes more time or memory to read than a configuration may';
+  const message = 'reading it takes too much time or memory';
   const problem = { file: PUSHED_FILE, line: 1, column: 1, path: '', message };
   return { result: { errors: [problem], warnings: [] }, named: { files: [], domains: [] } };
 }
@@ -175,7 +175,7 @@ class Turns {
   async enter(tenant: string, mostWaiting: number): Promise<() => void> {
     const own = this.#waiting.get(tenant) ?? [];
     if (own.length >= mostWaiting) {
-      throw new BusyError('Too many requests of this account wait to be rendered or checked. Try again in a moment.');
+      throw new BusyError('Too many requests of this account are waiting to be rendered or checked. Try again in a moment.');
     }
     const turn = new Promise<void>((resolve) => own.push(resolve));
     this.#waiting.set(tenant, own);

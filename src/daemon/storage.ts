@@ -33,5 +33,5 @@ export async function openStorage({ store, clock, settings }: StorageParts): Pro
 /** Throws UserError where files or messages of the store are in a bucket, and there is none. */
 export async function refuseLostBucket(store: Store): Promise<void> {
   if (store.blobs.bucket !== undefined || !(await hasObjects(store))) return;
-  throw new UserError('files and messages of this database are in a bucket: set storage.url to it again');
+  throw new UserError('files and messages of this database are in a bucket: set storage.url to that bucket again');
 }

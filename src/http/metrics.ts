@@ -100,7 +100,7 @@ export function createMetrics(parts: MetricsParts): Metrics {
     const all: Figure[] = [
       {
         name: 'postern_build_info',
-        help: 'The running version and its Node.js version.',
+        help: 'Versions of Postern and Node.js.',
         value: [[{ version: parts.version, node: process.versions.node }, 1]],
       },
       {
@@ -111,15 +111,15 @@ export function createMetrics(parts: MetricsParts): Metrics {
       { name: 'postern_queue_oldest_due_seconds', help: 'Age of the oldest due delivery.', value: dueSeconds },
       {
         name: 'postern_destinations_paused',
-        help: 'Destinations that wait for their next try.',
+        help: 'Destinations that are waiting for their next attempt.',
         value: figures.paused,
       },
       {
         name: 'postern_relay_failing',
-        help: '1 while all mail waits because the smarthost fails.',
+        help: '1 while all mail is waiting because the smarthost is failing.',
         value: figures.relayFailing,
       },
-      { name: 'postern_destinations_held', help: 'Destinations that the operator holds.', value: figures.held },
+      { name: 'postern_destinations_held', help: 'Destinations held by the operator.', value: figures.held },
       {
         name: 'postern_domains',
         help: 'Domains by status.',
@@ -213,7 +213,7 @@ async function processFigures(): Promise<Figure[]> {
       : [{ name: 'process_open_fds', help: 'Open file descriptors.', value: descriptors.length }]),
     ...(most === undefined
       ? []
-      : [{ name: 'process_max_fds', help: 'Limit of open file descriptors.', value: Number(most) }]),
+      : [{ name: 'process_max_fds', help: 'Maximum number of open file descriptors.', value: Number(most) }]),
   ];
 }
 
@@ -248,7 +248,7 @@ export function createDatabaseMetrics(opened: Store, clock: Clock): DatabaseMetr
   if (connections !== undefined) {
     new Gauge({
       name: 'postern_database_connections',
-      help: 'PostgreSQL connections in use or idle, and work waiting for one.',
+      help: 'PostgreSQL connections in use or idle, and requests waiting for one.',
       labelNames: ['state'],
       registers,
       collect() {

@@ -94,12 +94,12 @@ const ENCRYPTED = /^-----BEGIN ENCRYPTED PRIVATE KEY-----|^Proc-Type: 4,ENCRYPTE
 /** In words, where it is one of the usual mistakes. */
 function whyUnusable({ cert, key }: Certificate): string | undefined {
   if (PRIVATE_KEY.test(cert) && CERTIFICATE.test(key) && !CERTIFICATE.test(cert)) return 'cert and key are swapped';
-  if (!CERTIFICATE.test(cert)) return 'cert has no certificate in it (-----BEGIN CERTIFICATE-----)';
+  if (!CERTIFICATE.test(cert)) return 'cert contains no certificate (-----BEGIN CERTIFICATE-----)';
   if (ENCRYPTED.test(key)) return 'the key is encrypted; remove its passphrase: openssl pkey -in KEY -out NEW';
-  if (!PRIVATE_KEY.test(key)) return 'key has no private key in it (-----BEGIN PRIVATE KEY-----)';
+  if (!PRIVATE_KEY.test(key)) return 'key contains no private key (-----BEGIN PRIVATE KEY-----)';
   try {
     const isPair = new X509Certificate(cert).checkPrivateKey(createPrivateKey(key));
-    return isPair ? undefined : 'the key belongs to another certificate than the first one in cert';
+    return isPair ? undefined : 'the key does not match the first certificate in cert';
   } catch {
     return undefined;
   }

@@ -2,7 +2,7 @@
 export const PERMISSION_TEXTS = {
   'forms.read': 'List and show forms, recipients and submissions.',
   'forms.write': 'Create, change and delete forms; release, resend and delete submissions.',
-  'forms.submit': 'Post to forms that require a key. Part of `forms.write`.',
+  'forms.submit': 'Post to forms that require an API key. Part of `forms.write`.',
   'domains.read': 'List and show domains and their DNS records.',
   'domains.write': 'Add, verify and remove domains; rotate DKIM keys.',
   'collections.read': 'List and show collections of forms.',

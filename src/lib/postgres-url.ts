@@ -47,7 +47,7 @@ const HOST = /^(\[[^\]]+\]|[^:]*)(?::(\d{1,5}))?$/;
 /** Reads an address. Throws Error where it is none; the message says what was expected. */
 export function parsePostgresUrl(text: string): PostgresUrl {
   const [, scheme = '', user = '', authority = '', path = '', query = ''] = ADDRESS.exec(text) ?? fail('postgres://…');
-  if (/^\?[^=]*@/.test(query)) fail('user name and password percent-encoded');
+  if (/^\?[^=]*@/.test(query)) fail('the user name and password to be percent-encoded');
   const parameters = new URLSearchParams(query);
   const named = parameters.get('host');
   const hosts = named === null ? authority.split(',').map(hostOf) : pairHosts(named, parameters.get('port'));
@@ -55,7 +55,7 @@ export function parsePostgresUrl(text: string): PostgresUrl {
   parameters.delete('port');
   const rest = parameters.toString();
   const base = `${scheme}${user}localhost${path}${rest === '' ? '' : `?${rest}`}`;
-  if (!URL.canParse(base)) fail('user name and password percent-encoded');
+  if (!URL.canParse(base)) fail('the user name and password to be percent-encoded');
   return { hosts, base, parameters };
 }
 
@@ -105,7 +105,7 @@ function checkParameters(parameters: URLSearchParams): void {
 }
 
 function hostOf(text: string): PostgresHost {
-  const [, host = '', port] = HOST.exec(text) ?? fail('host:port, or several of them with commas between');
+  const [, host = '', port] = HOST.exec(text) ?? fail('host:port, or several of them separated by commas');
   return { host: host === '' ? undefined : decoded(host), port: port === undefined ? undefined : Number(port) };
 }
 
@@ -126,7 +126,7 @@ function decoded(host: string): string {
   try {
     return decodeURIComponent(host).replace(/^\[(.+)\]$/, '$1');
   } catch {
-    return fail('hosts percent-encoded');
+    return fail('hosts to be percent-encoded');
   }
 }
 

@@ -50,7 +50,7 @@ export async function listenOnSocket(server: Server, path: string): Promise<void
     await chmod(path, 0o660);
   } catch (error) {
     if (error instanceof UserError) throw error;
-    throw refusal(`cannot listen on the admin socket ${path}`, error, `${dirname(path)} must be its own`);
+    throw refusal(`cannot listen on the admin socket ${path}`, error, `the user of the daemon must own ${dirname(path)}`);
   }
 }
 
@@ -64,8 +64,8 @@ async function listening(server: Server, where: Socket | ListenAddress | { reado
 async function removeStale(path: string): Promise<void> {
   const found = await lstat(path).catch(() => undefined);
   if (found === undefined) return;
-  if (!found.isSocket()) throw new UserError(`${path} is no socket: admin_socket must name a file of its own`);
-  if (await answers(path)) throw new UserError(`another daemon listens on ${path}`);
+  if (!found.isSocket()) throw new UserError(`${path} is not a socket: admin_socket must name a new file or a socket`);
+  if (await answers(path)) throw new UserError(`another daemon is listening on ${path}`);
   await unlink(path);
 }
 
@@ -83,17 +83,17 @@ async function answers(path: string): Promise<boolean> {
   }
 }
 
-const LOW_PORTS = 'ports below 1024 need CAP_NET_BIND_SERVICE, which systemd/postern.service gives';
+const LOW_PORTS = 'ports below 1024 need CAP_NET_BIND_SERVICE, which systemd/postern.service grants';
 
 /** What others hold now they may give back: that is worth another start. What is forbidden stays so. */
 function refusal(what: string, error: unknown, forbidden: string): UserError {
   switch (codeOf(error)) {
     case 'EADDRINUSE':
-      return new PassingError(`${what}: another program listens there (ss -ltnp names it)`, { cause: error });
+      return new PassingError(`${what}: another program is listening there (ss -ltnp shows it)`, { cause: error });
     case 'EADDRNOTAVAIL':
-      return new PassingError(`${what}: the machine has no such address, or not yet`, { cause: error });
+      return new PassingError(`${what}: the machine does not have this address (yet)`, { cause: error });
     case 'EACCES':
-      return new UserError(`${what}: this user may not (${forbidden})`, { cause: error });
+      return new UserError(`${what}: permission denied (${forbidden})`, { cause: error });
     default:
       return new UserError(`${what}: ${messageOf(error)}`, { cause: error });
   }

@@ -85,7 +85,7 @@ async function unzipped(archive: Buffer): Promise<Buffer> {
     const kind = kindOf(content);
     if (kind === 'xml' || kind === 'json') return content;
   }
-  throw new ReportError('the archive has no report in it');
+  throw new ReportError('the archive contains no report');
 }
 
 /** All that the stream gives, where it is not too much for so many packed bytes. */
@@ -137,11 +137,11 @@ function readDmarcReport(content: Buffer): AggregateReport {
 
   const parser = new SaxesParser({ xmlns: false, position: false });
   parser.on('doctype', () => {
-    throw new ReportError('it has a document type');
+    throw new ReportError('it has a document type declaration');
   });
   parser.on('opentag', ({ name }) => {
     if (++elements > MAX_ELEMENTS) throw new ReportError('it has too many elements');
-    if (path.length >= MAX_DEPTH) throw new ReportError('its elements are nested too deep');
+    if (path.length >= MAX_DEPTH) throw new ReportError('its elements are nested too deeply');
     path.push(name.slice(name.indexOf(':') + 1));
     text = '';
     const at = path.join('/');

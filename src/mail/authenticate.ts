@@ -314,7 +314,7 @@ export function createLookups(ask: Ask, clock: Clock, ms: number): Lookups {
   async function question(name: string, type: string): Promise<string[][] | string[]> {
     const budget = DMARC.test(name) ? budgets.dmarc : budgets.other;
     try {
-      if (budget.left-- <= 0) throw unanswerable('one message asks no more of DNS');
+      if (budget.left-- <= 0) throw unanswerable('too many DNS queries for one message');
       return await Promise.race([answer(name, type), budget.late.then(tooLate)]);
     } catch (error) {
       if (isUnanswered(error)) unanswered.add(name.toLowerCase());
@@ -357,7 +357,7 @@ export function createLookups(ask: Ask, clock: Clock, ms: number): Lookups {
 }
 
 function tooLate(): never {
-  throw unanswerable('no answer from DNS in time');
+  throw unanswerable('DNS did not answer in time');
 }
 
 function unanswerable(message: string): Error {

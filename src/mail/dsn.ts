@@ -80,7 +80,7 @@ function words({ hostname, failed, arrived }: DeliveryReport): Buffer {
       `    ${remote === null ? '' : `${remote} said: `}${plainWords(reply)}`,
     ]),
     '',
-    'It will not be tried again. Its header lines are below.',
+    'Delivery will not be retried. The header of your message is below.',
     '',
   ].join('\r\n');
   const head = 'Content-Type: text/plain; charset=utf-8\r\nContent-Transfer-Encoding: quoted-printable\r\n\r\n';

@@ -147,7 +147,7 @@ export function parameter(name: string, value: string): string {
 
 function mailboxTokens({ name, address }: Mailbox, after: string): string[] {
   const parsed = parseAddress(address);
-  if (parsed === undefined) throw new Error('a header address is not one mail address');
+  if (parsed === undefined) throw new Error('a header address is not one email address');
   const text = cleanText(name ?? '', 200);
   if (text === '') return [parsed.address + after];
   // An encoded-word inside quotes is text by RFC 2047 §5, but many readers decode it.

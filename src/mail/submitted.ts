@@ -29,13 +29,13 @@ const MAX_SUBJECT_LENGTH = 998;
 /** What the header says, or in words why nobody could rely on it. */
 export function readSubmitted(header: string): Submitted | { readonly fault: string } {
   const fields = fieldsOf(header);
-  if (!fields.every(({ text }) => FIELD.test(text))) return { fault: 'a line of the header is no field' };
+  if (!fields.every(({ text }) => FIELD.test(text))) return { fault: 'a line of the header is not a header field' };
   const twice = ONCE.find((name) => fields.filter((field) => field.name === name).length > 1);
-  if (twice !== undefined) return { fault: `the header has several fields ${twice}` };
+  if (twice !== undefined) return { fault: `the header has more than one field ${twice}` };
   const author = readAuthor(fields);
   if (author.kind !== 'one') return { fault: author.fault };
   const from = parseAddress(author.address);
-  if (from === undefined) return { fault: 'the From header must be an address that mail could go to' };
+  if (from === undefined) return { fault: 'the From header must be an address that can receive mail' };
   const sender = textOf(fields, 'sender');
   const submitter = sender === undefined ? undefined : parseMailbox(decodeWords(sender));
   if (sender !== undefined && submitter === undefined) {

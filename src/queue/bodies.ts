@@ -136,7 +136,7 @@ export class HeldBody {
     switch (message?.body) {
       case undefined:
       case 'dropped':
-        return { kind: 'unrenderable', reason: 'the message is gone' };
+        return { kind: 'unrenderable', reason: 'the message has been deleted' };
       case 'stored': {
         const { sender, size, encoding } = message;
         return { kind: 'ready', sender: sender ?? '', size, encoding, pieces: () => this.#pieces() };

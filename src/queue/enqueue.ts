@@ -83,7 +83,7 @@ export function enqueue(message: NewMessage, now: number): Enqueued {
 function distinct(texts: readonly string[]) {
   const addresses = texts.map((text) => {
     const address = parseAddress(text);
-    if (address === undefined) throw new TypeError(`not a mail address: ${JSON.stringify(text)}`);
+    if (address === undefined) throw new TypeError(`not an email address: ${JSON.stringify(text)}`);
     return address;
   });
   if (addresses.length === 0) throw new TypeError('a message needs a recipient');

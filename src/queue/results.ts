@@ -439,9 +439,9 @@ function waits(tried: Tried, due: number, reply: string): Ending {
 const UNWANTED = {
   suppressed: '550 5.7.1 the address is on the suppression list',
   stopped: '550 5.7.1 the recipient has stopped the notifications of this form',
-  refused: '550 5.7.1 the recipient wants no mail from this server',
+  refused: '550 5.7.1 the recipient has declined mail from this server',
 };
-const UNCONFIRMED = '451 4.7.1 the recipient has not agreed yet to receive mail from this account: its mail waits';
+const UNCONFIRMED = '451 4.7.1 the recipient has not agreed yet to receive mail from this account: its mail is waiting';
 
 /**
  * The delivery was claimed and not tried: it waits until its recipient agrees. A lead waits longer for its owner's word
@@ -457,7 +457,9 @@ function parked(tried: Tried): Ending {
 /** The delivery waited as long as it may. */
 function expired(row: DeliveryRow, message: MessageRow | undefined, now: number): Ending {
   const { id, attempts, last_reply } = row;
-  const reply = `550 4.4.7 given up after ${attempts} tries${last_reply === null ? '' : `; the last: ${last_reply}`}`;
+  const effort = `${attempts} ${attempts === 1 ? 'attempt' : 'attempts'}`;
+  const last = last_reply === null ? '' : `; last reply: ${last_reply}`;
+  const reply = `550 4.4.7 given up after ${effort}${last}`;
   // Why it could not be delivered all the time, and no word on the address: it was never refused for good.
   const { class: why } = bounceMeaning({ words: last_reply ?? '' });
   const about = { row, message, now };

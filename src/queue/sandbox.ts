@@ -69,10 +69,10 @@ function partOf({ address, attempt }: Recipient): Part {
   if (domain !== SANDBOX_DOMAIN) return CAPTURED;
   switch (local.toLowerCase().replace(/\+.*$/, '')) {
     case 'bounce':
-      return { outcome: 'bounced', reply: '550 5.1.1 no such mailbox, as the sandbox has it' };
+      return { outcome: 'bounced', reply: '550 5.1.1 no such mailbox (simulated by the sandbox)' };
     case 'defer':
       if (attempt > 1) return CAPTURED;
-      return { outcome: 'deferred', reply: '451 4.7.1 try again later, as the sandbox has it' };
+      return { outcome: 'deferred', reply: '451 4.7.1 try again later (simulated by the sandbox)' };
     case 'complain':
       return { ...CAPTURED, complained: true };
     default:

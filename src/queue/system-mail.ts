@@ -62,7 +62,7 @@ export async function alertOperator(
   const since = now - days * DAY;
   // While it lasts, this is asked again and again: only the first time costs a write.
   if ((await alertsSince(store, since)).has(name)) return false;
-  const ending = `You get this at most once ${days === 1 ? 'a day' : 'a week'} while it lasts.`;
+  const ending = `You get this alert at most once ${days === 1 ? 'a day' : 'a week'} while the problem lasts.`;
   const mail = systemMail({ tenant: OPERATOR, to, subject, text: `${text}\n\n${ending}\n` }, hostname, now);
   const forgotten = forgetAlerts({ before: now - 30 * DAY });
   // Another daemon may have been faster.

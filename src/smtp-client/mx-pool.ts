@@ -320,7 +320,7 @@ class Connection {
       // Not the other side's doing: a fault of ours must cost neither the mail nor the connection.
       log.error('delivery.fault', { destination: batch.destination, ...errorFields(error) });
       this.#hangUp();
-      result = attempt.settle('deferred', '451 4.3.0 an error of this server');
+      result = attempt.settle('deferred', '451 4.3.0 an error on this server');
     }
     if (result.kind === 'unreachable' && this.#pool.putBack(item, this)) return;
     this.#settled = track(batch.done(result));

@@ -189,11 +189,11 @@ function forbidden(
   for (const host of hosts) {
     const answer = dane.kind === 'insecure' ? undefined : dane.hosts.get(host);
     if (answer?.kind !== 'failed') continue;
-    const reply = `451 4.7.5 DANE of ${destination} cannot be checked: ${answer.reason}`;
+    const reply = `451 4.7.5 DANE for ${destination} cannot be checked: ${answer.reason}`;
     const brokenPolicy = { type: 'tlsa', strings: [], domain: host, hosts: [host] } as const;
     return { kind: 'temporary', reply, policy: { name: 'dane', result: 'dnssec-invalid' }, brokenPolicy };
   }
-  const reply = `451 4.7.5 MTA-STS of ${destination} names none of its mail hosts (${hosts.join(', ')})`;
+  const reply = `451 4.7.5 the MTA-STS policy of ${destination} names none of its MX hosts (${hosts.join(', ')})`;
   const brokenPolicy = mtaSts && stsPolicy(mtaSts, destination);
   const policy = { name: 'mta-sts enforce', result: 'validation-failure' } as const;
   return { kind: 'temporary', reply, policy, ...(brokenPolicy && { brokenPolicy }) };
@@ -255,7 +255,7 @@ async function fixedRoute({ host, ...fixed }: Fixed, resolver: Resolver): Promis
     const hosts = [{ name: host, addresses: addresses.slice(0, MAX_ADDRESSES) }];
     return { kind: 'nextHop', nextHop: { ...nextHop, hosts } };
   }
-  const reason = answer.kind === 'failed' ? answer.reason : `${host}, named in the configuration, has no address`;
+  const reason = answer.kind === 'failed' ? answer.reason : `${host}, named in the configuration, has no IP address`;
   return { kind: 'temporary', reply: `451 4.4.3 ${reason}` };
 }
 

@@ -100,7 +100,7 @@ class BrokenTls extends Error {}
 class UnknownAnchors extends Error {
   readonly anchors: readonly string[];
   constructor(anchors: readonly string[]) {
-    super('the session has to be opened again');
+    super('the session must be reopened');
     this.anchors = anchors;
   }
 }
@@ -120,7 +120,7 @@ export async function openSession(
       return openSession(target, options, false);
     }
     if (error instanceof BrokenTls) {
-      transcript.note(`STARTTLS does not work: ${error.message}`);
+      transcript.note(`STARTTLS failed: ${error.message}`);
       // Once more in clear text; the next messages need not find out again.
       options.brokenTls.add(target.address);
       return openSession(target, options, mayReopen);
@@ -453,9 +453,9 @@ function problemText(result: TlsResult, host: string, cause: string): string {
     case 'certificate-expired':
       return `the certificate of ${host} has expired`;
     case 'certificate-not-trusted':
-      return `the certificate of ${host} is not from a trusted authority (${cause})`;
+      return `the certificate of ${host} is not from a trusted CA (${cause})`;
     case 'tlsa-invalid':
-      return `the certificate of ${host} is not what its TLSA records say`;
+      return `the certificate of ${host} does not match its TLSA records`;
     case 'dnssec-invalid':
     case 'validation-failure':
     case 'success':

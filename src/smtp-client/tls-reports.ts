@@ -121,7 +121,7 @@ export function createTlsReports(parts: TlsReportsParts): () => Promise<void> {
     const isTaken = reply.kind === 'answered' && reply.status >= 200 && reply.status < 300;
     if (!isTaken && reply.kind !== 'refused' && next < expires_at) return;
     await store.write([deleteTlsReport({ id })]);
-    const reason = reply.kind === 'answered' ? `it answers ${reply.status}` : reply.reason;
+    const reason = reply.kind === 'answered' ? `it replied ${reply.status}` : reply.reason;
     if (isTaken) log.info('tls_report.posted', { domain, url });
     else log.info('tls_report.given_up', { domain, url, reason });
   }

@@ -51,7 +51,7 @@ export async function transact(session: Session, options: TransactionOptions): P
   const transaction = new Transaction(session, options);
   const done = wire.endAfter(wire.timeouts.transaction, 'the message');
   const isReused = session.used > 0;
-  if (isReused) wire.transcript.note('on the connection of an earlier message');
+  if (isReused) wire.transcript.note('reusing the connection of an earlier message');
   try {
     const outcome = await transaction.run();
     return { ...outcome, dialogue: wire.transcript.take() };
@@ -120,13 +120,13 @@ class Transaction {
     const { features } = this.#session;
     const { size, encoding, sender } = this.#body;
     if (features.size !== undefined && features.size > 0 && size > features.size) {
-      const words = `message of ${size} bytes exceeds the ${features.size} bytes that the server takes`;
+      const words = `message of ${size} bytes exceeds the ${features.size} bytes that the server accepts`;
       return this.#decide(this.#undecided, ownReply(552, '5.3.4', words));
     }
     if (features.smtpUtf8) return;
     const everybody = encoding === 'smtputf8' || needsSmtpUtf8(sender);
     const unfit = this.#undecided.filter(({ address }) => everybody || needsSmtpUtf8(address));
-    this.#decide(unfit, ownReply(550, '5.6.7', 'the server does not take addresses beyond ASCII (no SMTPUTF8)'));
+    this.#decide(unfit, ownReply(550, '5.6.7', 'the server does not accept non-ASCII addresses (no SMTPUTF8)'));
   }
 
   /** The accepted recipients, with the server waiting for the message; none where it waits for none, or is lost. */
@@ -208,7 +208,7 @@ class Transaction {
   async #refusedEarly(): Promise<{ reply: Reply; early: boolean }> {
     const reply = await this.#read('data');
     if (reply.code >= 400) return { reply, early: true };
-    throw new WireFault('data', { fault: 'protocol', words: 'the server answered before it had the message' });
+    throw new WireFault('data', { fault: 'protocol', words: 'the server replied before it had the message' });
   }
 
   #mailLine(recipients: readonly Recipient[]): string {
@@ -479,7 +479,7 @@ export class HostAttempt {
 
 const NO_HOST: Word = {
   verdict: { kind: 'temporary', next: 'schedule', connection: true },
-  reply: '451 4.4.1 no mail host left to try',
+  reply: '451 4.4.1 no mail host is left to try',
   peer: NOBODY,
 };
 

@@ -196,7 +196,7 @@ export class Wire {
   async startTls(options: ConnectionOptions): Promise<void> {
     if (this.#ending === undefined && !this.isQuiet) {
       // Something that was sent in clear text would pass for something said under TLS (RFC 3207 §6).
-      this.#end({ fault: 'protocol', words: 'the server sent more before TLS began' });
+      this.#end({ fault: 'protocol', words: 'the server sent more data before TLS started' });
     }
     const plain = this.#socket;
     plain.removeAllListeners('data');
@@ -297,10 +297,10 @@ function issuersOf({ issuerCertificate: next }: X509Certificate): X509Certificat
 }
 
 const CLOSED: Ending = { fault: 'closed', words: 'the server closed the connection' };
-const HUNG_UP: Ending = { fault: 'closed', words: 'the connection was given up' };
+const HUNG_UP: Ending = { fault: 'closed', words: 'the connection was abandoned' };
 
 function tooSlow(what: string, ms: number): Ending {
-  return { fault: 'timeout', words: `no answer to ${what} within ${ms / 1000} s` };
+  return { fault: 'timeout', words: `no reply to ${what} within ${ms / 1000} s` };
 }
 
 // What is said in a session, as a person reads it who wants to know why mail did not arrive.
@@ -310,7 +310,7 @@ const MAX_LINE = 500;
 const MAX_DIALOGUE = 6000;
 /** Of these, how much of the beginning stays: greeting, EHLO and TLS. */
 const HEAD = 2000;
-const OMITTED = '- (lines are left out here)';
+const OMITTED = '- (lines omitted here)';
 
 /** Commands and replies, never the message itself nor credentials; of a bounded size. */
 export class Transcript {

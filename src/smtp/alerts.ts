@@ -46,18 +46,18 @@ export async function policyAlert(
 ): Promise<void> {
   if (!OWN.has(message.kind)) return;
   const { server } = config();
-  const said = when === 'later' ? `was accepted for ${recipient} and came back` : `to ${recipient} was refused`;
+  const said = when === 'later' ? `was accepted for ${recipient} and then returned` : `to ${recipient} was refused`;
   const text = [
-    `Mail of this server ${said}:`,
+    `Mail from this server ${said}:`,
     '',
     `    ${reply}`,
     '',
-    'That is no fault of the address, so nobody was put on a suppression list. As a rule the reason is the reputation of',
-    'this server or of the sending domain: look at reverse DNS, SPF, DKIM and DMARC, and at the block list that is named.',
+    'The recipient address is not at fault and was not added to a suppression list. The usual reason is the reputation of',
+    'this server or of the sending domain: check reverse DNS, SPF, DKIM and DMARC, and any block list named above.',
     '',
-    `The message: postern queue show ${message.id}`,
+    `To see the message: postern queue show ${message.id}`,
   ].join('\n');
-  const subject = `Mail of ${server.hostname} is refused at ${parseAddress(recipient)?.domain ?? recipient}`;
+  const subject = `Mail from ${server.hostname} is refused by ${parseAddress(recipient)?.domain ?? recipient}`;
   await alertOperator(store, { name: 'refused', subject, text, days: 1 }, { ...server, now });
 }
 
@@ -92,15 +92,15 @@ export async function relayAlert(
     '',
     `    ${reply}`,
     '',
-    `All mail waits in the queue, and nothing has bounced. The next attempt is at ${isoTime(until)}.`,
+    `All mail is waiting in the queue, and nothing has bounced. The next attempt is at ${isoTime(until)}.`,
     '',
-    'Check `delivery.relay` in server.yml: host, port, user name and password. To see what the smarthost answers now:',
+    'Check `delivery.relay` in server.yml: host, port, user name and password. To see what the smarthost replies now:',
     '',
     '    postern doctor',
     '',
-    'After a change of server.yml, or with `postern queue retry`, mail is tried again at once.',
+    'After a change to server.yml, or with `postern queue retry`, mail is retried at once.',
   ].join('\n');
-  const subject = `${hostname} cannot send mail: the smarthost fails`;
+  const subject = `${hostname} cannot send mail: the smarthost is failing`;
   await alertOperator(store, { name: 'relay', subject, text, days: 1 }, { ...config.server, now: at });
 }
 
@@ -122,13 +122,13 @@ export async function routeAlert(
     '',
     `    ${reply}`,
     '',
-    'It has stopped to claim mail from the queue. The other machines deliver it, and nothing has bounced.',
+    'It no longer claims mail from the queue. The other machines deliver it, and nothing has bounced.',
     '',
     'Check its network, its firewall for outgoing connections to port 25, and its DNS resolver. On this machine:',
     '',
     '    postern doctor',
     '',
-    'It tries again with one message every 30 seconds, and goes on when a mail server answers.',
+    'It retries with one message every 30 seconds, and resumes when a mail server answers.',
   ].join('\n');
   const subject = `${machine} cannot reach any mail server`;
   await alertOperator(store, { name: `no_route ${machine}`, subject, text, days: 1 }, { ...config.server, now: at });

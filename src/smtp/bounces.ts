@@ -279,5 +279,5 @@ export function isFailure({ action, status }: ReportedRecipient): boolean {
 /** The words that the delivery is left with: `550 5.1.1 …`. */
 function replyOf({ status, diagnostic }: ReportedRecipient): string {
   if (/^[45]\d\d[ -]/.test(diagnostic)) return diagnostic;
-  return `550 ${status === '' ? '5.0.0' : status} ${diagnostic === '' ? 'it came back' : diagnostic}`;
+  return `550 ${status === '' ? '5.0.0' : status} ${diagnostic === '' ? 'the message was returned' : diagnostic}`;
 }

@@ -235,5 +235,5 @@ async function* piecesFrom(store: Store, { id, size }: InboundRow, from: number)
     if (skip < piece.length) yield piece.subarray(skip);
   }
   // Whoever sends it must not come to its end as if all had been said.
-  if (at !== size) throw new Error(`of the ${size} bytes of ${id} only ${at} are there`);
+  if (at !== size) throw new Error(`only ${at} of the ${size} bytes of ${id} were found`);
 }

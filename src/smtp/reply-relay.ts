@@ -87,7 +87,7 @@ export function createReplySource({ store, signing }: SourceParts): Source {
       const { domain, tenant } = message;
       if ((await domainStatus(store, tenant, domain)) === 'failed') {
         throw new Error(
-          `the DNS records of ${domain} have been wrong for too long: its mail waits until they are right`,
+          `the DNS records of ${domain} have been wrong for too long: its mail waits until they are correct`,
         );
       }
       return edited.prepare(message, kept);

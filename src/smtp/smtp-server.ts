@@ -318,7 +318,7 @@ export class Wire {
     this.#input = this.#input.subarray(end + 1);
     if (isSound) return line;
     this.#input = Buffer.alloc(0);
-    this.#more(new Error('Lines end in CRLF'));
+    this.#more(new Error('Lines must end in CRLF'));
     return undefined;
   }
 

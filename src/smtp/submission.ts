@@ -152,7 +152,7 @@ export function createSubmission(parts: SubmissionParts): { readonly policy: Smt
       const principal =
         user === USER
           ? await admit(parts.authenticator, password, ip)
-          : refusal('auth_invalid', `535 5.7.8 the user name must be ${USER}, the password an API key`);
+          : refusal('auth_invalid', `535 5.7.8 the user name must be ${USER} and the password an API key`);
       if ('reply' in principal) {
         record([{ ip, helo, sender: '', recipient: '', tenant: null, domain: null, ...principal }]);
         return principal;
@@ -206,6 +206,6 @@ async function admit(authenticator: SubmissionParts['authenticator'], key: strin
   const denial = decide(known, { permission: 'email.send', domain: 'narrowed', ip });
   if (denial === undefined) return known;
   return denial === 'AUTH_IP_NOT_ALLOWED'
-    ? refusal('auth_ip_not_allowed', '535 5.7.8 this API key may not be used from your address')
+    ? refusal('auth_ip_not_allowed', '535 5.7.8 this API key may not be used from your IP address')
     : refusal('auth_forbidden', '535 5.7.8 this API key lacks the permission email.send');
 }

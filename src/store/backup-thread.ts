@@ -71,9 +71,9 @@ function verify(wanted: Contents): void {
     // One file and nothing beside it.
     database.pragma('journal_mode = DELETE');
     const found = String(database.pragma('integrity_check(1)', { simple: true }));
-    if (found !== 'ok') throw new Error(`the copy is not whole: ${found}`);
+    if (found !== 'ok') throw new Error(`the copy is damaged: ${found}`);
     if (JSON.stringify(contentsOf(database)) !== JSON.stringify(wanted)) {
-      throw new Error('the copy holds something else than the database');
+      throw new Error('the copy differs from the database');
     }
   } finally {
     database.close();

@@ -90,7 +90,7 @@ export async function openBackups({ path, clock, log, reserve }: BackupOptions):
   }
 
   async function* bytes(verified: VerifiedCopy): AsyncGenerator<Uint8Array> {
-    if (state.kind !== 'verified') throw new Error('the backup is fetched by somebody else, or given up');
+    if (state.kind !== 'verified') throw new Error('the backup is being fetched by someone else, or was abandoned');
     const mine: BackupState = { ...verified, kind: 'fetching' };
     state = mine;
     try {

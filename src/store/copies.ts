@@ -53,7 +53,7 @@ async function requireRoom(path: string, reserve: number): Promise<void> {
   if (free >= needed) return;
   const [room, is] = [needed, free].map((bytes) => `${Math.ceil(bytes / 1024 ** 2)} MiB`);
   throw new PassingError(
-    `it has to be migrated, and the disk has no room for the copy that is made before: ${room} are needed, ${is} are free in ${dirname(path)}`,
+    `it must be migrated, but the disk has no room for the copy that is made first: ${room} needed, ${is} free in ${dirname(path)}`,
   );
 }
 

@@ -66,8 +66,8 @@ export async function openForReadingOnly(url: string, settings: PostgresSettings
     const done = await migrationNames(store.read, store.dialect);
     const wanted = Object.keys(migrationsFor(store.dialect));
     if (done.length !== wanted.length || done.some((name) => !wanted.includes(name))) {
-      const other = `it has the schema ${done.at(-1) ?? 'of no version'}, and this version reads ${wanted.at(-1)}`;
-      throw new UserError(`${other}. The next start of the daemon migrates an older one`);
+      const other = `its schema is ${done.at(-1) ?? 'of no version'}, but this version reads ${wanted.at(-1)}`;
+      throw new UserError(`${other}. The daemon migrates an older one when it starts`);
     }
     return store;
   } catch (error) {
@@ -141,11 +141,11 @@ async function createLocked(path: string, { log = silentLog, reserve = 0, copy =
 
 /** Throws UserError where there was a database and is none: a new one would have new keys, and know of no mail. */
 function refuseRemains(path: string): void {
-  const next = `restore a backup in its place, or delete ${path}, ${path}-wal and ${path}-shm to begin with a new server`;
+  const next = `restore a backup in its place, or delete ${path}, ${path}-wal and ${path}-shm to start with a new server`;
   const size = statSync(path, { throwIfNoEntry: false })?.size;
   if (size === 0) throw new UserError(`the file is empty: ${next}`);
   const log = statSync(`${path}-wal`, { throwIfNoEntry: false })?.size ?? 0;
-  if (size === undefined && log > 0) throw new UserError(`the file is gone and its ${path}-wal is there: ${next}`);
+  if (size === undefined && log > 0) throw new UserError(`the file is missing, but its ${path}-wal exists: ${next}`);
 }
 
 /** Opens the store in another thread of the daemon. */
@@ -208,7 +208,7 @@ function newerText(schema: string, [copy]: readonly string[]): string {
   if (schema === UNFINISHED_COPY) return 'another database is being copied into it: run postern migrate-store again';
   const back =
     copy === undefined ? 'restore a backup of this version' : `restore ${copy}, the copy from before the upgrade`;
-  return `a newer version of Postern has written it (schema ${schema}): install that version, or ${back} (docs/upgrade.md)`;
+  return `it was written by a newer version of Postern (schema ${schema}): install that version, or ${back} (docs/upgrade.md)`;
 }
 
 /** SQLite does roll DDL back; Kysely assumes that it does not, and would leave half of a failed migration behind. */

@@ -189,7 +189,7 @@ export async function takeBackLeases(store: Store, before: number, at: number): 
   const destinations = await store.select(lapsedDestinations({ before }));
   if (destinations.length === 0) return 0;
   await store.write([
-    recordInterrupted({ before, at, reply: 'the daemon ended during the try' }),
+    recordInterrupted({ before, at, reply: 'the daemon stopped during the attempt' }),
     takeBackBegun({ before, soon: at + SOON }),
     takeBackUnbegun({ before, at }),
     recomputeDueAmong({ names: destinations.map(({ destination }) => destination) }),

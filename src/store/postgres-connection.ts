@@ -179,7 +179,7 @@ function passwordFromFile(place: PasswordPlace): Promise<string> {
       if (password !== undefined) return resolve(password);
       reject(
         new UserError(
-          'the server asks for a password, and database.url, PGPASSWORD and the file of PGPASSFILE (or ~/.pgpass) have none',
+          'the server asks for a password, but database.url, PGPASSWORD and the file of PGPASSFILE (or ~/.pgpass) contain none',
         ),
       );
     });
@@ -227,7 +227,7 @@ async function connectAny<Client>(servers: Servers, connect: () => Promise<Clien
       if (hasMore && tries < servers.mostTries) continue;
       if (servers.count === 1 || !(hasMore || mayPass)) throw error;
       const all = Array.from(reasons, ([host, reason]) => `${host}: ${reason}`).join('; ');
-      throw new PassingError(`no server takes writes (${all})`, { cause: error });
+      throw new PassingError(`no server accepts writes (${all})`, { cause: error });
     }
   }
 }
@@ -409,19 +409,19 @@ async function checkRole(client: pg.ClientBase): Promise<void> {
   ].filter((setting) => setting !== '');
   if (missing.length === 0) return;
   const statements = missing.map((setting) => `ALTER ROLE ${role} SET ${setting};`).join(' ');
-  throw new UserError(`with database.prepare: false its role needs settings of its own: ${statements}`);
+  throw new UserError(`with database.prepare: false, its role needs these settings: ${statements}`);
 }
 
 function checkServer(server: Server | undefined): asserts server {
   if (server === undefined || server.is_standby) {
-    throw new PassingError('the server is a standby, which takes no writes');
+    throw new PassingError('the server is a standby, which accepts no writes');
   }
   if (server.read_only !== 'off') {
-    throw new PassingError('the server is read-only for us: set default_transaction_read_only=off');
+    throw new PassingError('the server does not let this user write: set default_transaction_read_only=off');
   }
   if (server.fsync !== 'on') {
     throw new UserError(
-      'the server runs with fsync=off and would lose accepted mail in a power cut: set fsync=on in postgresql.conf',
+      'the server runs with fsync=off and would lose accepted mail in a power failure: set fsync=on in postgresql.conf',
     );
   }
 }

@@ -81,7 +81,7 @@ async function wasCommitted(url: string, transaction: TransactionId, cause: unkn
       if (status === 'committed') return true;
       if (status === 'aborted') return false;
       if (status === 'in another history') {
-        why = 'the server has crashed since, or another takes writes';
+        why = 'the server has crashed since, or another one accepts writes';
         break;
       }
     } catch (error) {
@@ -89,7 +89,7 @@ async function wasCommitted(url: string, transaction: TransactionId, cause: unkn
     }
     await systemClock.sleep(ASK_EVERY_MS);
   }
-  throw new UnknownOutcomeError(`whether the transaction was committed could not be found out: ${why}`, { cause });
+  throw new UnknownOutcomeError(`it is unknown whether the transaction was committed: ${why}`, { cause });
 }
 
 async function statusOf(url: string, { xid, history }: TransactionId): Promise<string | null | undefined> {

@@ -112,7 +112,7 @@ function refuseNewer(database: Database.Database): void {
   const newer = done.find(({ name }) => migrations[name] === undefined);
   if (newer === undefined) return;
   throw new UserError(
-    `A newer version of Postern has made the backup (schema ${newer.name}): install that version first`,
+    `The backup was made by a newer version of Postern (schema ${newer.name}): install that version first`,
   );
 }
 

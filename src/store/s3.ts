@@ -120,7 +120,7 @@ export function openBucket(options: BucketOptions): Bucket {
     },
     async get(key) {
       const reply = await ask({ method: 'GET', key });
-      if (reply.status !== 200) throw fault(`give ${key}`, reply);
+      if (reply.status !== 200) throw fault(`return ${key}`, reply);
       return reply.bytes;
     },
     async remove(key) {

@@ -93,12 +93,12 @@ export function openSqliteReader(path: string): Store {
     read,
     blobs: ROW_BLOBS,
     select,
-    write: () => Promise.reject(new StoreError('the database is open for reading only', 'SQLITE_READONLY')),
+    write: () => Promise.reject(new StoreError('the database is open read-only', 'SQLITE_READONLY')),
     accountVersion: () => undefined,
     notify: () => Promise.resolve(),
     listen: () => () => Promise.resolve(),
     share() {
-      throw new Error('a store that is open for reading only is not shared');
+      throw new Error('a store that is open read-only is not shared');
     },
     close() {
       database.close();
@@ -205,7 +205,7 @@ function failureOf(message: string, code: string): Error {
     case 'UNMET':
       return new UnmetError(message);
     case OUTCOME_UNKNOWN:
-      return new UnknownOutcomeError(`whether the disk has the commit is not known: ${message}`);
+      return new UnknownOutcomeError(`it is unknown whether the transaction was committed: ${message}`);
     default:
       return new StoreError(message, code);
   }

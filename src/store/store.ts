@@ -183,7 +183,7 @@ export const ROW_BLOBS: Blobs = {
   put: (bytes) => Promise.resolve({ bytes }),
   get({ bytes, object = null }) {
     if (object === null) return Promise.resolve(bytes);
-    const words = `the object ${object} is in a bucket, and storage.url names none`;
+    const words = `the object ${object} is in a bucket, but storage.url names none`;
     return Promise.reject(new StoreError(words, STORAGE_UNAVAILABLE));
   },
   sweep: () => Promise.resolve(),

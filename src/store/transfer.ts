@@ -165,7 +165,7 @@ async function requireSchema({ dialect, db }: Side, url: string): Promise<void> 
   if (isCurrent(done, dialect)) return;
   const what = databaseFile(url) ?? 'the PostgreSQL database';
   throw new UserError(
-    `The schema of ${what} is not of this version (${done.at(-1) ?? 'none'}): start and stop the daemon of this version on it first`,
+    `The schema of ${what} is from another version (${done.at(-1) ?? 'none'}): start and stop the daemon of this version on it first`,
   );
 }
 
@@ -313,8 +313,8 @@ async function compareAll({ source, target, tables }: Copying, { total, onProgre
     const found = await checksum(target.db, table, count);
     if (wanted === found) continue;
     throw new UserError(
-      `The table ${table.name} is not the same in both databases: the source was changed since the copy began. ` +
-        'Delete the target, and begin again with a new one',
+      `The table ${table.name} differs between the databases: the source was changed since the copy began. ` +
+        'Delete the target, and start again with a new one',
     );
   }
 }

@@ -72,7 +72,7 @@ export class Engine {
   /** Throws a LiquidError, a RangeError on endless recursion, or an Error where no time is left. `scope` is not changed. */
   render(template: Template[], scope: Readonly<Record<string, unknown>>, timeLeft: TimeLeft): string {
     const left = timeLeft();
-    if (left <= 0) throw new Error('the templates take too long together');
+    if (left <= 0) throw new Error('the templates take too long in total');
     const renderLimit = Math.min(MAX_TIME_MS, left);
     return String(this.#liquid.renderSync(template, nullPrototype(scope), { renderLimit }));
   }
@@ -242,6 +242,6 @@ export function timestampFormat(timeZone: string): (ms: number) => string {
     });
     return (ms) => format.format(ms).replace('GMT', '').replace('−', '-');
   } catch (cause) {
-    throw new UserError(`${JSON.stringify(timeZone)} is no time zone such as Europe/Berlin or UTC`, { cause });
+    throw new UserError(`${JSON.stringify(timeZone)} is not a time zone such as Europe/Berlin or UTC`, { cause });
   }
 }

@@ -67,7 +67,7 @@ function hint(words: string, around: string): string {
   if (words === 'expected filter name' && /^ ?\|/.test(around)) {
     return ": the fallback goes before the filters, as in {{ name || 'friend' | upcase }}";
   }
-  return words.startsWith('expected "|" before filter') && around.includes('&&') ? ': write "and" for &&' : '';
+  return words.startsWith('expected "|" before filter') && around.includes('&&') ? ': write "and" instead of &&' : '';
 }
 
 /** The place and the words, in one line. */

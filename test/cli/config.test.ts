@@ -78,7 +78,7 @@ describe('config check', () => {
     const { code, output } = await run(folder, 'check');
     expect(code).toBe(0);
     expect(output.split('\n')[0]).toBe(
-      'warning: projects/a.yml:7:32: domains.a.example.forwarding.x@a.example: forwarding goes round in a loop through other projects: x@a.example → x@b.example → x@a.example',
+      'warning: projects/a.yml:7:32: domains.a.example.forwarding.x@a.example: forwarding loop through other projects: x@a.example → x@b.example → x@a.example',
     );
   });
 
@@ -158,7 +158,7 @@ delivery:
     const { code, out, err } = await say(['config', 'show', '--config', folder.server]);
     expect([code, out]).toEqual([78, '']);
     expect(err.split('\n')[0]).toBe(
-      `${folder.server}:1:1: server.hostname: is missing; expected the whole name of this server such as mail.example.net`,
+      `${folder.server}:1:1: server.hostname: is missing; expected a full host name such as mail.example.net`,
     );
   });
 });

@@ -12,7 +12,7 @@ describe('init', () => {
     const { code, out, err } = await say(['init'], { answers, width: 80 });
     expect(code).toBe(0);
     expect(err).toContain('expected a domain name such as example.com\n');
-    expect(err).toContain('expected a mail address such as you@example.com\n');
+    expect(err).toContain('expected an email address such as you@example.com\n');
     expect(err).toContain('Short name for URLs and commands [muller-sohne]: ');
     expect(out).toContain('Created postern.yml\nCreated postern.schema.json\nCreated templates/contact.html\n');
     expect(out).toContain('postern domains setup shop.test');

@@ -215,7 +215,7 @@ describe('with a broken server.yml', () => {
     const list = await say(['queue', 'list', '--config', file]);
     expect(list.code).toBe(0);
     expect(list.err.split('\n').slice(0, 2)).toEqual([
-      `${file}:4:13: server.operator: expected a mail address such as you@example.com, found "nobody"`,
+      `${file}:4:13: server.operator: expected an email address such as you@example.com, found "nobody"`,
       `warning: ${file} is not valid, using the admin socket ${socket}. Correct it, and check it with: postern config check`,
     ]);
     // A syntax error hides what stands behind it.

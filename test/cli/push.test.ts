@@ -144,7 +144,7 @@ shop.test is pending. To see the DNS records to add, run: postern domains setup 
     [
       'a file outside',
       YAML.replace('templates/mine.html', '/etc/passwd'),
-      /html_file: \/etc\/passwd lies outside the project's folder/,
+      /html_file: \/etc\/passwd is outside the project's folder/,
     ],
     [
       'a file by a way round',
@@ -154,12 +154,12 @@ shop.test is pending. To see the DNS records to add, run: postern domains setup 
     [
       'a link that leads out',
       YAML.replace('mine.html', 'link.html'),
-      /html_file: templates\/link\.html lies outside the project's folder/,
+      /html_file: templates\/link\.html is outside the project's folder/,
     ],
     [
       'a reference to a secret',
       YAML.replace('"Shop: {{ form.name }}"', '"${HOME}"'),
-      /subject: references to secrets are not followed/,
+      /subject: references to secrets are not resolved/,
     ],
   ])('reports %s with file, line and column, and does not ask the server', async (_, yaml, error) => {
     const { say, write, folder } = await person({ POSTERN_URL: 'http://127.0.0.1:1', POSTERN_API_KEY: 'x' });

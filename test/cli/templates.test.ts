@@ -70,7 +70,7 @@ Hello Ada Lovelace
     expect(contact.out).toContain('From: Ada Lovelace at the shop <shop@shop.test>\nSubject: From Ada Lovelace\n');
     const jobs = (await say(['templates', 'preview', 'mine', '--form', 'shop.test/jobs'])).out;
     expect(jobs).toContain(
-      'Subject: jobs: Some words\n\nGiven name: Some words\nMail: ada@example.com\nTopic: Sales\nSalary: 42\nshop.test blue\n',
+      'Subject: jobs: Some text\n\nGiven name: Some text\nMail: ada@example.com\nTopic: Sales\nSalary: 42\nshop.test blue\n',
     );
     const thanks = (await say(['templates', 'preview', 'thanks'])).out;
     expect(thanks).toContain(

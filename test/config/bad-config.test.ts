@@ -53,18 +53,18 @@ describe('a certificate that cannot be used, or that nobody would trust', () => 
     [
       'of another key',
       { cert: one.cert, key: two.key },
-      'tls.files: the key belongs to another certificate than the first one in cert',
+      'tls.files: the key does not match the first certificate in cert',
     ],
     [
       'with a passphrase',
       { cert: one.cert, key: encrypted },
       'tls.files: the key is encrypted; remove its passphrase: openssl pkey -in KEY -out NEW',
     ],
-    ['empty', { cert: '', key: one.key }, 'tls.files: cert has no certificate in it (-----BEGIN CERTIFICATE-----)'],
+    ['empty', { cert: '', key: one.key }, 'tls.files: cert contains no certificate (-----BEGIN CERTIFICATE-----)'],
     [
       'without a key',
       { cert: one.cert, key: one.cert },
-      'tls.files: key has no private key in it (-----BEGIN PRIVATE KEY-----)',
+      'tls.files: key contains no private key (-----BEGIN PRIVATE KEY-----)',
     ],
     [
       'of other bytes',

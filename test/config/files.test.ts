@@ -29,7 +29,7 @@ test('a folder without projects is no error, one that is none is', async () => {
   const folder = await configFolder({ 'other/projects': 'a file' });
   expect(await listProjects(folder.server)).toEqual([]);
   await expect(listProjects(folder.path('other/server.yml'))).rejects.toThrow(
-    /projects: a part of its path is not a folder/,
+    /projects: part of its path is not a folder/,
   );
 });
 
@@ -81,7 +81,7 @@ test('a file that is none, too large or missing is said to be so', async () => {
   expect(await readText(folder.path('big'))).toMatchObject({ problem: expect.stringMatching(/larger than 1 MiB/) });
   expect(await readText(folder.path('none'))).toMatchObject({ missing: true });
   await symlink('loop', folder.path('loop'));
-  expect(await readText(folder.path('loop'))).toMatchObject({ why: 'a symbolic link that leads to itself' });
+  expect(await readText(folder.path('loop'))).toMatchObject({ why: 'a symbolic link that points to itself' });
   const accented = folder.path('accented');
   await writeFile(accented, Buffer.from('one: a\ntwo: \u00e9\n', 'latin1'));
   expect(await readText(accented)).toMatchObject({ line: 2, column: 6 });

@@ -119,12 +119,12 @@ describe('IP addresses', () => {
 test.each([
   [domainName, 'example.com.', 'expected a domain name such as example.com, without the dot at the end'],
   [domainName, 'localhost', 'expected a domain name such as example.com'],
-  [address, 'ana@example.com.', 'expected a mail address such as you@example.com, without the dot at the end'],
+  [address, 'ana@example.com.', 'expected an email address such as you@example.com, without the dot at the end'],
   [forwardingKey, '*@example.com.', expect.stringMatching(/, without the dot at the end$/)],
   [ipAddress, '192.0.2.10.', expect.stringMatching(/, without the dot at the end$/)],
   [ipAddress, 'fe80::1%eth0', 'expected an IP address such as 192.0.2.10 or 2001:db8::10'],
-  [mailbox, 'Shop.', 'expected a mail address such as shop@example.com or Shop <shop@example.com>'],
-  [ipAddress, '::ffff:192.0.2.1', 'expected an IPv4 address by itself, such as 192.0.2.10'],
+  [mailbox, 'Shop.', 'expected an email address such as shop@example.com or Shop <shop@example.com>'],
+  [ipAddress, '::ffff:192.0.2.1', 'expected a plain IPv4 address such as 192.0.2.10'],
 ])('what is wrong is refused with words (%#)', (schema, text, message) => {
   expect(schema.safeParse(text).error?.issues).toMatchObject([{ message }]);
 });

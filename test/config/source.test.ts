@@ -128,7 +128,7 @@ describe('a file that is gone', () => {
     for (const one of [source, (await start(folder, store)).source]) {
       expect(served(one)).toEqual(['a.example anna@example.org']);
       expect(one.current().problems).toEqual([
-        `${folder.path('projects/a.yml')}: the file is missing on mx1. The project a stays active: put the file back, or end the project with: postern projects remove a`,
+        `${folder.path('projects/a.yml')}: the file is missing on mx1. The project a stays active: restore the file, or delete the project with: postern projects remove a`,
       ]);
     }
     await folder.write('projects/a.yml', text);

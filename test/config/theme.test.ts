@@ -53,8 +53,8 @@ describe('the logo of a theme', () => {
     ['domains.example.com.forms.contact.theme.logo: the file logo.png is missing', 'logo: logo.png'],
     ['expected the name of a PNG, JPEG, WebP or SVG file', 'logo: logo.gif'],
     ['the file https://example.com/logo.png is missing', 'logo: "https://example.com/logo.png"'],
-    ['the image is not of the type image/png', `logo: "${dataUrl('png', SVG)}"`],
-    ['the image is not of the type image/svg+xml', `logo: "${dataUrl('svg+xml', '<html><svg></svg>')}"`],
+    ['the image is not of type image/png', `logo: "${dataUrl('png', SVG)}"`],
+    ['the image is not of type image/svg+xml', `logo: "${dataUrl('svg+xml', '<html><svg></svg>')}"`],
     ['expected data:image/png;base64,…', 'logo: "data:text/html;base64,PGI+"'],
     ['at most 65536 are allowed', `logo: "${dataUrl('png', Buffer.concat([PNG, Buffer.alloc(65_536)]))}"`],
     ['expected a color such as "#0a7d5a"', 'color: red'],
@@ -66,7 +66,7 @@ describe('the logo of a theme', () => {
 
   test('is looked at when the file is read', () => {
     expect(errorsOf('logo: a.png', { 'a.png': dataUrl('png', SVG) })).toContain(
-      'the image is not of the type image/png',
+      'the image is not of type image/png',
     );
   });
 

@@ -96,7 +96,7 @@ test('what was accepted before is read without trying its templates', async () =
 test('a project with more than 100 templates is refused with their number', async () => {
   const templates = Array.from({ length: 101 }, (_, i) => `  t${i}: { text: x }\n`).join('');
   const { result } = await shared.reader.read({ yaml: `${HEAD}templates:\n${templates}`, files: {} }, shop);
-  const message = 'a project may have 100 templates at most, found 101';
+  const message = 'a project can have at most 100 templates, found 101';
   expect(result).toMatchObject({ errors: [{ path: 'templates', line: 2, message }] });
 });
 
@@ -116,7 +116,7 @@ test('a rendering that ends itself never is killed, and holds up no other tenant
   ).then(() => order.push('honest'));
   await Promise.all([honest, hog]);
   expect(order).toEqual(['honest', 'hog']);
-  const message = 'it takes more time or memory than it may';
+  const message = 'it takes too much time or memory';
   expect(await hogs[0]).toMatchObject([{ fault: { template: 't', message } }, { fault: { message } }]);
 });
 

@@ -67,10 +67,10 @@ test('the watchdog is fed while the queue is looked through, with what is wrong 
   const errors: string[] = [];
   const log: Log = { ...silentLog, error: (event) => errors.push(event) };
   const { lines } = await startTold(
-    { isStuck: () => stuck, queueProblem: () => 'the queue cannot be worked on:\ndisk full', log },
+    { isStuck: () => stuck, queueProblem: () => 'the queue cannot be processed:\ndisk full', log },
     { WATCHDOG_USEC: '60000', WATCHDOG_PID: String(process.pid) },
   );
-  await expect.poll(lines).toContain('WATCHDOG=1 STATUS=the queue cannot be worked on: disk full');
+  await expect.poll(lines).toContain('WATCHDOG=1 STATUS=the queue cannot be processed: disk full');
   stuck = true;
   await expect.poll(() => errors.length).toBeGreaterThan(2);
   const { length } = await lines();

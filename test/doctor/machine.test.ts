@@ -102,8 +102,8 @@ describe('the queue', () => {
   });
 
   test('a thread that is silent', async () => {
-    const found = await checkQueue(await machine({ queueProblem: 'the delivery thread is silent' }));
-    expect(found).toMatchObject({ status: 'failed', found: 'the delivery thread is silent' });
+    const found = await checkQueue(await machine({ queueProblem: 'the delivery thread does not respond' }));
+    expect(found).toMatchObject({ status: 'failed', found: 'the delivery thread does not respond' });
   });
 });
 
@@ -121,7 +121,7 @@ test('limits that contradict each other', async () => {
   expect(checkConfiguration(parts)).toMatchObject([
     {
       status: 'warning',
-      found: 'limits.files_total is more than limits.body lets in',
+      found: 'limits.files_total is more than limits.body allows',
       advice: 'postern config check names file and line.',
     },
   ]);

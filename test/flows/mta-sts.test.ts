@@ -78,7 +78,7 @@ describe('with mode enforce', () => {
       {},
       { trusted: 'nobody' },
       'certificate-not-trusted',
-      'the certificate of mx.example.test is not from a trusted authority (DEPTH_ZERO_SELF_SIGNED_CERT)',
+      'the certificate of mx.example.test is not from a trusted CA (DEPTH_ZERO_SELF_SIGNED_CERT)',
     ],
     [
       'and a broken handshake',
@@ -112,7 +112,7 @@ describe('with mode enforce', () => {
         host: null,
         tls_policy: 'mta-sts enforce',
         tls_result: 'validation-failure',
-        reply: '451 4.7.5 MTA-STS of example.test names none of its mail hosts (mx.example.test)',
+        reply: '451 4.7.5 the MTA-STS policy of example.test names none of its MX hosts (mx.example.test)',
       },
     ]);
     expect(peer.connections().total).toBe(0);
@@ -262,7 +262,7 @@ test('trace, explain and the queue show which policy applied, and what came of i
   const kept = { id: 'a1', mode: 'enforce', mx: 'mx.inbox.test', max_age: 86_400 } as const;
   const times = { expires_at: now + DAY, refresh_at: now + DAY, used_at: now };
   await world.daemon.store.write([saveMtaStsPolicy({ domain: 'inbox.test', ...kept, ...times })]);
-  const words = `${REQUIRED}the certificate of mx.inbox.test is not from a trusted authority (DEPTH_ZERO_SELF_SIGNED_CERT)`;
+  const words = `${REQUIRED}the certificate of mx.inbox.test is not from a trusted CA (DEPTH_ZERO_SELF_SIGNED_CERT)`;
 
   await world.post('/example.test/contact', { message: 'Are you open on Friday?' });
   await until('the mail waits', async () => (await world.queue())[0]?.state === 'deferred');

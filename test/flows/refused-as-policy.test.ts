@@ -43,8 +43,8 @@ test.each([
   if (letter === undefined) throw new Error('there is no letter');
   expect(letter.envelope.to).toEqual(['ops@inbox.test']);
   const mail = await simpleParser(await mails.source(letter));
-  expect(mail.subject).toBe('Mail of mail.postern.test is refused at picky.test');
-  expect(mail.text).toContain(`Mail of this server to owner@picky.test was refused:\n\n    ${code} ${text}\n`);
+  expect(mail.subject).toBe('Mail from mail.postern.test is refused by picky.test');
+  expect(mail.text).toContain(`Mail from this server to owner@picky.test was refused:\n\n    ${code} ${text}\n`);
   const letters = world.daemon.store.read.selectFrom('messages').select('id').where('kind', '=', 'system');
   expect(await letters.execute()).toHaveLength(1);
 });

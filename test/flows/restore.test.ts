@@ -359,7 +359,7 @@ test('a backup of a newer version is refused in words', async () => {
   await mkdir(dirname(saved.database), { recursive: true });
   expect(await restore(saved, ...ASKED)).toMatchObject({
     code: 78,
-    err: 'A newer version of Postern has made the backup (schema 9999-later): install that version first',
+    err: 'The backup was made by a newer version of Postern (schema 9999-later): install that version first',
   });
   expect(await readdir(saved.world.folder)).not.toContain('server.yml');
 });

@@ -191,7 +191,7 @@ const REPLIES: Readonly<Record<BounceClass, readonly string[]>> = {
     '554 5.7.1 Virus detected; Content Rejected',
     '550 5.6.0 Message content not acceptable',
     '550-5.7.1 [192.0.2.1 11] Messages with multiple addresses in From: header are not accepted.',
-    '550 5.6.7 the server does not take addresses beyond ASCII (no SMTPUTF8)',
+    '550 5.6.7 the server does not accept non-ASCII addresses (no SMTPUTF8)',
     '552 illegal attachment',
   ],
   rate: [

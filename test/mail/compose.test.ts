@@ -264,7 +264,7 @@ describe('hostile values add nothing', () => {
     'a@[127.0.0.1]',
     '',
   ])('an address that is not exactly one throws: %j', async (address) => {
-    await expect(compose({ to: [{ address }] })).rejects.toThrow(/not one mail address/);
+    await expect(compose({ to: [{ address }] })).rejects.toThrow(/not one email address/);
   });
 
   test.each(['Bcc', 'From', 'Subject', 'Content-Type', 'DKIM-Signature', 'X-A: b\r\nBcc', 'X-', '', 'Received'])(

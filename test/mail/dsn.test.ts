@@ -116,13 +116,13 @@ describe('a report', () => {
   test('tells of several recipients, and of words that were our own', () => {
     const [first] = REPORT.failed;
     if (first === undefined) throw new Error('none');
-    const own = { ...first, address: 'info@example.com', reply: '550 4.4.7 given up after 20 tries', remote: null };
+    const own = { ...first, address: 'info@example.com', reply: '550 4.4.7 given up after 20 attempts', remote: null };
     const { parts } = readReport(report({ failed: [first, own] }));
     const [, , second] = fieldsOf(parts[1]);
     expect(second).toMatchObject({
       'final-recipient': 'rfc822; info@example.com',
       status: '4.4.7',
-      'diagnostic-code': 'X-Postern; 550 4.4.7 given up after 20 tries',
+      'diagnostic-code': 'X-Postern; 550 4.4.7 given up after 20 attempts',
     });
     expect(second).not.toHaveProperty('remote-mta');
   });

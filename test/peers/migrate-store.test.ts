@@ -87,7 +87,7 @@ test('killed in the middle it goes on where it was; then keys and queue are in P
   source.exec('update config_revisions set created_at = created_at + 1');
   expect(await migrate(appliance, url)).toMatchObject({
     code: 78,
-    err: expect.stringContaining('The table config_revisions is not the same in both databases'),
+    err: expect.stringContaining('The table config_revisions differs between the databases'),
   });
   source.exec('update config_revisions set created_at = created_at - 1');
   source.close();

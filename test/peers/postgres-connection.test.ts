@@ -144,7 +144,7 @@ describe('several hosts', () => {
     }
     const none = createStore(`postgres://postgres@${nobody},${first}${name}`);
     await expect(none).rejects.toThrow(PassingError);
-    expect(await words(none)).toMatch(/no server takes writes \(127\.0\.0\.1:\d+: .*ECONNREFUSED.*; .*standby/);
+    expect(await words(none)).toMatch(/no server accepts writes \(127\.0\.0\.1:\d+: .*ECONNREFUSED.*; .*standby/);
   });
 
   test('a store goes on with the other when one is lost, and no write fails for good', async () => {

@@ -452,7 +452,7 @@ describe('a server that takes no writes', () => {
     const appliance = await openAppliance({ deliverTo: catcher.port, server: { database: { url: server.url } } });
     const refused = await appliance.launch();
     expect(await refused.ended).toBe(1);
-    expect(refused.output()).toContain('the server is a standby, which takes no writes');
+    expect(refused.output()).toContain('the server is a standby, which accepts no writes');
     await execute(server.url, 'SELECT pg_promote()');
     const run = await appliance.start();
     expect(await run.end('SIGTERM')).toBe(0);

@@ -96,7 +96,7 @@ interface Outcome extends Mail {
   readonly words?: string;
 }
 
-const MISMATCH = 'the certificate of HOST is not what its TLSA records say';
+const MISMATCH = 'the certificate of HOST does not match its TLSA records';
 const NO_TLS = 'HOST does not offer STARTTLS';
 const OURS = tlsa('3 1 1', 'right');
 const WRONG = tlsa('3 1 1', 'foreign');
@@ -133,7 +133,7 @@ const DANE: Readonly<Record<string, Outcome>> = {
   'ta-other': fails('foreign', ['tlsa-invalid', MISMATCH], tlsa('2 0 1', 'ca')),
   'ta-other-whole': fails(
     'foreign',
-    ['certificate-not-trusted', 'the certificate of HOST is not from a trusted authority'],
+    ['certificate-not-trusted', 'the certificate of HOST is not from a trusted CA'],
     tlsa('2 0 0', 'ca'),
   ),
   'ta-misnamed': fails(
@@ -156,7 +156,7 @@ const DANE: Readonly<Record<string, Outcome>> = {
     policy: null,
     result: null,
   },
-  'bogus-tlsa': fails('right', ['dnssec-invalid', 'DANE of bogus-tlsa.test cannot be checked: TLSA _']),
+  'bogus-tlsa': fails('right', ['dnssec-invalid', 'DANE for bogus-tlsa.test cannot be checked: TLSA _']),
 };
 
 interface StsOutcome extends Outcome {
@@ -184,11 +184,11 @@ const MTA_STS: Readonly<Record<string, StsOutcome>> = {
   ]),
   'sts-enforce-foreign': enforced('foreign', [
     'certificate-not-trusted',
-    'the certificate of HOST is not from a trusted authority',
+    'the certificate of HOST is not from a trusted CA',
   ]),
   'sts-enforce-no-tls': enforced('plain', ['starttls-not-supported', NO_TLS]),
   'sts-enforce-other-host': {
-    ...enforced('right', ['validation-failure', 'names none of its mail hosts (HOST)']),
+    ...enforced('right', ['validation-failure', 'names none of its MX hosts (HOST)']),
     mx: 'mx.elsewhere.test',
   },
   'sts-testing': noted('right', 'success'),
@@ -318,7 +318,7 @@ test('explain and doctor say what is found', async () => {
   expect(await explained('unsigned')).toMatchObject({ because: 'RFC 7435: no policy asks for more' });
   expect(await explained('bogus-tlsa')).toMatchObject({
     verdict: 'warning',
-    found: expect.stringContaining('451 4.7.5 DANE of bogus-tlsa.test cannot be checked'),
+    found: expect.stringContaining('451 4.7.5 DANE for bogus-tlsa.test cannot be checked'),
   });
   expect((await appliance.admin('/admin/doctor')).body).toMatchObject({
     checks: expect.arrayContaining([

@@ -65,7 +65,8 @@ describe('a failure', () => {
     await queue.reaches(id, 'deferred');
     queue.pass(HOUR * 0.75);
     await queue.reaches(id, 'expired');
-    const words = { reply: expect.stringContaining('550 4.4.7 given up after 1 tries'), host: null, class: 'policy' };
+    const reply = '550 4.4.7 given up after 1 attempt; last reply: 451 4.7.1 later';
+    const words = { reply: expect.stringContaining(reply), host: null, class: 'policy' };
     expect(failures).toHaveLength(1);
     expect(failures[0]?.recipients.toSorted((a, b) => (a.address < b.address ? -1 : 1))).toEqual([
       { address: 'a@example.test', ...words },

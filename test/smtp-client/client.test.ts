@@ -205,7 +205,7 @@ describe('connections in all', () => {
     await pause(200);
     expect(isOver).toBe(false);
     isPressed = true;
-    expect(told(await hung)).toMatch(/^unreachable: 421 4\.4\.2 no answer to greeting/);
+    expect(told(await hung)).toMatch(/^unreachable: 421 4\.4\.2 no reply to greeting/);
   });
 
   test('to a server that is silent leave the next one soon', async () => {

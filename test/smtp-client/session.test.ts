@@ -245,7 +245,7 @@ describe('a smarthost', () => {
   test('whose name is unknown makes mail wait', async () => {
     const { carry } = startCarrier({ port: 25, delivery: { relay: 'smtp://smtp.other.test' } });
     expect(told(await carry('a@example.test'))).toBe(
-      'unreachable: 451 4.4.3 smtp.other.test, named in the configuration, has no address',
+      'unreachable: 451 4.4.3 smtp.other.test, named in the configuration, has no IP address',
     );
   });
 
@@ -292,7 +292,7 @@ describe('deadlines', () => {
     const peer = await startSmtpPeer({ script: { [step]: HANG } });
     const { carry } = startCarrier({ port: peer.port, timeouts: { ...PATIENT, [deadline]: 500 } });
     const began = performance.now();
-    expect(told(await carry('a@example.test'))).toBe(`${outcome}: 421 4.4.2 no answer to ${step} within 0.5 s`);
+    expect(told(await carry('a@example.test'))).toBe(`${outcome}: 421 4.4.2 no reply to ${step} within 0.5 s`);
     expect(performance.now() - began).toBeLessThan(50_000);
     await expect.poll(() => peer.connections().open).toBe(0);
   });
@@ -301,7 +301,7 @@ describe('deadlines', () => {
     const peer = await startSmtpPeer({ script: { [step]: { drip: `250-${'x'.repeat(5000)}`, everyMs: 20 } } });
     const { carry } = startCarrier({ port: peer.port, timeouts: { ...PATIENT, [deadline]: 500 } });
     const began = performance.now();
-    expect(told(await carry('a@example.test'))).toBe(`${outcome}: 421 4.4.2 no answer to ${step} within 0.5 s`);
+    expect(told(await carry('a@example.test'))).toBe(`${outcome}: 421 4.4.2 no reply to ${step} within 0.5 s`);
     expect(performance.now() - began).toBeLessThan(50_000);
   });
 
@@ -316,7 +316,7 @@ describe('deadlines', () => {
       }
     }
     expect(told(await carry('a@example.test', { body: { pieces, size: 1000 } }))).toMatch(
-      /^unreachable: 421 4\.4\.2 no answer to data within 0\.2 s/,
+      /^unreachable: 421 4\.4\.2 no reply to data within 0\.2 s/,
     );
   });
 
@@ -324,7 +324,7 @@ describe('deadlines', () => {
     const peer = await startSmtpPeer({ features: [], script: { rcpt: { reply: '250 2.1.5 ok', afterMs: 100 } } });
     const { carry } = startCarrier({ port: peer.port, timeouts: { ...PATIENT, transaction: 500 } });
     const result = await carry(Array.from({ length: 20 }, (_, i) => `u${i}@example.test`));
-    expect(told(result)).toBe('unreachable: 421 4.4.2 no answer to the message within 0.5 s');
+    expect(told(result)).toBe('unreachable: 421 4.4.2 no reply to the message within 0.5 s');
   });
 
   test('a handshake that hangs leads to clear text', async () => {

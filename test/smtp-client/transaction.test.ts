@@ -87,7 +87,7 @@ describe('addresses beyond ASCII', () => {
   test('bounce where the server does not know it, and harm nobody else', async () => {
     const { carry } = await world({}, { features: ['PIPELINING'] });
     expect(told(await carry(['jürgen@example.test', 'john@example.test']))).toEqual({
-      'jürgen@example.test': 'bounced: 550 5.6.7 the server does not take addresses beyond ASCII (no SMTPUTF8)',
+      'jürgen@example.test': 'bounced: 550 5.6.7 the server does not accept non-ASCII addresses (no SMTPUTF8)',
       'john@example.test': 'delivered: 250 2.0.0 taken',
     });
   });
@@ -214,7 +214,7 @@ describe('the message', () => {
   test('was not delivered when the server says so before it has it', async () => {
     const { peer, carry } = await world({ data: { raw: '354 go ahead\r\n250 2.0.0 already taken\r\n' } });
     expect(told(await carry('a@example.test'))).toBe(
-      'unreachable: 421 4.5.0 the server answered before it had the message',
+      'unreachable: 421 4.5.0 the server replied before it had the message',
     );
     expect(peer.messages).toEqual([]);
   });
@@ -254,7 +254,7 @@ describe('the message', () => {
 test('an address that would be a command is sent by no means', async () => {
   const { peer, carry } = await world({});
   expect(told(await carry('a@x.test>\r\nRCPT TO:<victim@example.test'))).toBe(
-    'deferred: 451 4.3.0 an error of this server',
+    'deferred: 451 4.3.0 an error on this server',
   );
   expect(peer.lines.filter((line) => line.startsWith('RCPT'))).toEqual([]);
 });

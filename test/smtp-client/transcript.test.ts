@@ -25,6 +25,6 @@ test('however much is said, what is kept is bounded, and has its beginning and i
   transcript.replied(550, ['the end']);
   const text = transcript.take();
   expect(text.length).toBeLessThan(6100);
-  expect(text).toMatch(/^- the beginning\n[^]*\n- \(lines are left out here\)\n[^]*\n< 550 the end$/);
+  expect(text).toMatch(/^- the beginning\n[^]*\n- \(lines omitted here\)\n[^]*\n< 550 the end$/);
   expect(joinDialogues([text, text]).length).toBeLessThan(6100);
 });

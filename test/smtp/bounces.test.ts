@@ -208,7 +208,7 @@ describe('a bounce of ours', () => {
     expect(await world.suppressed()).toEqual([]);
     const [letter, ...more] = await world.letters();
     expect(more).toEqual([]);
-    expect(letter).toMatchObject({ to: 'ops@inbox.test', subject: `Mail of ${HOSTNAME} is refused at example.org` });
+    expect(letter).toMatchObject({ to: 'ops@inbox.test', subject: `Mail from ${HOSTNAME} is refused by example.org` });
     expect(letter?.text).toContain('550 5.7.1 Service unavailable, client host blocked using a block list');
     world.clock.advance(DAY + 1000);
     await world.comes(returnPathOf(await world.sent()), POLICY);

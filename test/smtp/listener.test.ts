@@ -157,7 +157,7 @@ describe('the dialogue', () => {
     for (const line of ['NOOP\n', 'NO\rOP\r\n', 'NOOP\0\r\n', `NOOP ${'x'.repeat(5000)}\r\n`, 'x'.repeat(5000)]) {
       const client = await listener.client();
       client.write(line);
-      expect(await client.reply()).toMatch(/^421 4\.7\.0 (?:Lines end in CRLF|Command line too long)/);
+      expect(await client.reply()).toMatch(/^421 4\.7\.0 (?:Lines must end in CRLF|Command line too long)/);
       expect(await client.reply()).toBe('closed');
     }
   });
@@ -169,7 +169,7 @@ describe('limits', () => {
     const first = await listener.client();
     await listener.client();
     const third = await SmtpClient.raw(listener.port);
-    expect(await third.reply()).toMatch(/^421 4\.7\.0 too many connections from your address/);
+    expect(await third.reply()).toMatch(/^421 4\.7\.0 too many connections from your IP address/);
     const other = await SmtpClient.raw(listener.port, '127.0.0.1', '127.0.0.2');
     expect(await other.reply()).toMatch(/^220/);
     const fourth = await SmtpClient.raw(listener.port, '127.0.0.1', '127.0.0.3');

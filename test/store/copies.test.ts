@@ -83,7 +83,7 @@ test('the last two are kept', async () => {
 test('where the disk has no room for it, nothing is migrated and the start is refused', async () => {
   const path = await oldDatabase();
   await expect(openOnce(path, Number.MAX_SAFE_INTEGER)).rejects.toThrow(
-    /has to be migrated, and the disk has no room for the copy that is made before: \d+ MiB are needed, \d+ MiB are free/,
+    /must be migrated, but the disk has no room for the copy that is made first: \d+ MiB needed, \d+ MiB free/,
   );
   expect([schemaOf(path), copies(path)]).toEqual(['0003-inbound', []]);
 });
@@ -98,7 +98,7 @@ test('a database that cannot be copied whole is not migrated', async () => {
       `update sqlite_master set sql = replace(sql, 'not null', 'not null check (0)') where name = 'tenants'`,
     );
   });
-  await expect(openOnce(path)).rejects.toThrow(/the copy is not whole/);
+  await expect(openOnce(path)).rejects.toThrow(/the copy is damaged/);
   expect([schemaOf(path), copies(path)]).toEqual(['0003-inbound', []]);
 });
 
@@ -112,7 +112,7 @@ test('a version before refuses the migrated database and names the copy, on whic
     database.exec(`insert into kysely_migration (name, timestamp) values ('9999-later', '2099-01-01')`),
   );
   await expect(openOnce(path)).rejects.toThrow(
-    `a newer version of Postern has written it (schema 9999-later): install that version, or restore ${copy}, the copy from before the upgrade`,
+    `it was written by a newer version of Postern (schema 9999-later): install that version, or restore ${copy}, the copy from before the upgrade`,
   );
   // As docs/upgrade.md says.
   for (const end of ['', '-wal', '-shm']) rmSync(`${path}${end}`, { force: true });

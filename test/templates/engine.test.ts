@@ -202,7 +202,7 @@ describe('date and time', () => {
   });
 
   test('a zone that there is not is a mistake of the configuration', () => {
-    expect(() => compileTemplates({}, 'Europe/Nowhere')).toThrow(/"Europe\/Nowhere" is no time zone/);
+    expect(() => compileTemplates({}, 'Europe/Nowhere')).toThrow(/"Europe\/Nowhere" is not a time zone/);
   });
 });
 

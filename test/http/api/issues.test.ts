@@ -28,7 +28,7 @@ const CASES: [name: string, schema: z.ZodType, value: unknown, words: string][] 
   ['no URL', z.url(), 'x', 'must be a URL, such as https://example.com/'],
   ['no time', z.iso.datetime(), 'x', 'must be a time, such as 2030-01-31T12:00:00Z'],
   ['no date', z.iso.date(), 'x', 'must be a date, such as 2030-01-31'],
-  ['another form', z.string().regex(/^a$/), 'b', 'must be text of another form'],
+  ['another form', z.string().regex(/^a$/), 'b', 'must be text in another format'],
   ['none of several', z.union([z.string(), z.array(z.string())]), 7, 'must be text or a list'],
   ['a bad key', z.record(z.string().min(2), z.string()), { a: 'x' }, 'must be text of at least 2 characters'],
   ['a bad entry', z.map(z.string(), z.string().min(1)), new Map([['a', '']]), 'must be text of at least 1 character'],
