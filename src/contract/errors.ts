@@ -101,7 +101,7 @@ const ERRORS = {
   ],
   ORIGIN_NOT_ALLOWED: [
     403,
-    'This form may not be used from this page.',
+    'This form cannot be used from this page.',
     'Add the origin of the page to the `allowed_origins` of the form.',
   ],
   INACTIVE: [
