@@ -42,7 +42,7 @@ const ERRORS = {
   ],
   AUTH_AMBIGUOUS: [
     400,
-    'The API key is in several headers. Send it in only one.',
+    'Several headers contain an API key. Send only one.',
     'Send the key in exactly one of the three headers.',
   ],
   AUTH_MISSING_KEY: [401, 'An API key is required.', 'Send an API key, for example as `Authorization: Bearer …`.'],

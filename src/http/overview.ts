@@ -115,7 +115,7 @@ export function createOverview(parts: OverviewParts): {
       ...overflows.map(({ form, name, count }) => ({
         kind: 'form_over_limit' as const,
         subject: form,
-        message: `The form ${name} gets more submissions than its limit allows. ${count} were quarantined in the last hour.`,
+        message: `The form ${name} gets more submissions than its limit allows. ${count} were kept as spam in the last hour.`,
         since: null,
       })),
       ...(unconfirmed === undefined || unconfirmed.count === 0

@@ -330,7 +330,7 @@ const PAGES: readonly (readonly [path: string, operationId: string, summary: str
   [
     '/readyz',
     'getReadyz',
-    'Answers 200 if the server can accept and deliver mail, otherwise 503 with the reasons.',
+    'Answers 200 if the database, disk, queue and storage are working, otherwise 503 with the reasons.',
     'application/json',
   ],
   ['/metrics', 'getMetrics', 'Shows the Prometheus metrics; only on the Unix socket.', 'text/plain'],

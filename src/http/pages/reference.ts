@@ -124,7 +124,7 @@ ${table(Object.entries(PERMISSION_TEXTS))}`,
     content: () => html`<p>The API reports an error as:</p>
 <pre><code>${JSON.stringify({ error: 'The API key is not valid.', code: 'AUTH_INVALID_KEY', request_id: 'req_…' }, null, 2)}</code></pre>
 <p><code>details</code> lists what is wrong and where, if a body or configuration is not valid. Form URLs report an error to scripts as:</p>
-<pre><code>${JSON.stringify({ success: false, error: true, message: 'email is not an email address.', code: 400, request_id: 'req_…', errors: [{ field: 'email', code: 'TYPE_EMAIL', message: 'Must be an email address.' }] }, null, 2)}</code></pre>
+<pre><code>${JSON.stringify({ success: false, error: true, message: '“Email” must be an email address, such as name@example.com.', code: 400, request_id: 'req_…', errors: [{ field: 'email', code: 'TYPE_EMAIL', message: '“Email” must be an email address, such as name@example.com.' }] }, null, 2)}</code></pre>
 <p>Rely on <code>code</code>; the messages may change. The request ID identifies the request in the server’s log.</p>
 ${table(ERROR_CODES.map((code) => [code, `${errorEntry(code).status} ${errorEntry(code).message} ${errorEntry(code).advice}`]))}`,
   },
