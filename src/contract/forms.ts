@@ -228,7 +228,7 @@ export const forms = {
   change: route('PATCH /forms/*id', {
     ...WRITE,
     summary: 'Changes settings of a form created through the API; null restores a default.',
-    description: 'Change forms of a configuration in the configuration (409 here).',
+    description: 'A form of a configuration can be changed only there (409).',
     body: newForm.omit({ domain: true }).partial(),
     answer: formWithSettings,
     errors: ['FORM_NOT_FOUND', 'CONFLICT'],
@@ -237,7 +237,7 @@ export const forms = {
     ...WRITE,
     summary: 'Deletes a form created through the API, and shows it.',
     description:
-      'Its submissions are kept; queued mail is still sent. Remove forms of a configuration in the configuration (409 here).',
+      'Its submissions are kept; queued mail is still sent. A form of a configuration can be removed only there (409).',
     answer: formWithSettings,
     errors: ['FORM_NOT_FOUND', 'CONFLICT'],
   }),
@@ -331,7 +331,7 @@ export const collections = {
     ...WRITE_COLLECTIONS,
     summary: 'Deletes a collection created through the API, and shows it.',
     description:
-      'The submissions of its forms are kept. Remove a collection of a configuration in the configuration (409 here).',
+      'The submissions of its forms are kept. A collection of a configuration can be removed only there (409).',
     answer: collection,
     errors: ['CONFLICT'],
   }),

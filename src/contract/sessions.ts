@@ -24,7 +24,7 @@ const secretText = z.string().min(1, 'must not be empty').max(MAX_TOKEN_LENGTH, 
 const session = z.object({
   id: z.string(),
   tenant: z.object({ id: z.string(), name: z.string(), email: z.string() }).describe('The account that signed in.'),
-  operator: z.boolean().describe('Whether the session is the operator’s: it may do everything on this server, and act for any account.'),
+  operator: z.boolean().describe('Whether it is an operator session, which may do everything and act for any account.'),
   acting_for: z
     .object({ id: z.string(), name: z.string() })
     .nullable()
@@ -120,7 +120,7 @@ export const totp = {
     body: z.strictObject({}),
     answer: z.object({
       secret: z.string().describe('In Base32. It is shown only once.'),
-      uri: z.string().describe('The same as an `otpauth:` URI, for a QR code that authenticator apps read.'),
+      uri: z.string().describe('The secret as an `otpauth:` URI, for a QR code.'),
     }),
     errors: ['CONFLICT'],
   }),
@@ -139,7 +139,7 @@ export const totp = {
     ...WRITE,
     summary: 'Turns off one-time codes for signing in to the console.',
     description:
-      'Needs a code. The operator needs none on the Unix socket, or when acting for an account whose owner has lost access to the codes.',
+      'Needs a code. The operator needs none on the Unix socket or when acting for an account, as its owner may have lost access to the codes.',
     body: z.strictObject({ code: code.optional() }),
     answer: z.object({ enabled: z.boolean() }),
     errors: ['AUTH_INVALID_CODE', 'CONFLICT'],
