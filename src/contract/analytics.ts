@@ -28,13 +28,13 @@ const MAX_TYPES = 50;
 
 export const event = z.object({
   id: z.string(),
-  type: z.string().describe('As webhooks have it; account events such as key.created are listed here only.'),
+  type: z.string().describe('As in webhooks; account events such as key.created are listed only here.'),
   created_at: time,
   domain: z.string().nullable(),
   form: z.string().nullable(),
   submission: z.string().nullable(),
   message: z.string().nullable(),
-  data: z.record(z.string(), z.unknown()).describe('Details of this type of event.'),
+  data: z.record(z.string(), z.unknown()).describe('Details, depending on the type.'),
 });
 
 const today = numbers.pick({ submissions: true, spam: true, delivered: true, deferred: true, bounced: true });
@@ -63,7 +63,7 @@ const attention = z.object({
   kind: attentionKind,
   subject: z
     .string()
-    .describe('What it is about: a domain, the id of a webhook or form, a host name, a key of the configuration.'),
+    .describe('What it is about: a domain, the ID of a webhook or form, a host name, a configuration key.'),
   message: z.string(),
   since: optionalTime,
 });
@@ -75,19 +75,19 @@ export const analytics = {
     ...ANALYTICS,
     domains: 'narrow',
     summary: 'Counts submissions and mail over time.',
-    description: `Whole buckets from that of \`from\` to that of \`to\`, at most ${MAX_BUCKETS}, including empty ones. \`queued\` counts messages; \`delivered\`, \`deferred\` and \`bounced\` count recipients, each deferral once. \`forwarded\` and \`rejected\` are inbound mail.`,
+    description: `Whole buckets, from the one that contains \`from\` to the one that contains \`to\`: at most ${MAX_BUCKETS}, including empty ones. \`queued\` counts messages; \`delivered\`, \`deferred\` and \`bounced\` count recipients, each deferral once. \`forwarded\` and \`rejected\` are inbound mail.`,
     query: z.strictObject({
       from: since
         .optional()
         .describe('First bucket: a date or a time. Default: 24 hours, 30 days or 12 months before `to`.'),
       to: until.optional().describe('Last bucket: a date (that whole day) or a time. Default: now.'),
       interval: z.enum(INTERVALS).default('day').describe('Length of a bucket, UTC.'),
-      form: z.string().optional().describe('Id of a form: only what its submissions caused.'),
+      form: z.string().optional().describe('ID of a form: only what its submissions caused.'),
       domain: z.string().toLowerCase().optional().describe('Only what belongs to this domain.'),
       scope: z
         .enum(['account', 'server'])
         .default('account')
-        .describe('`server`: of all accounts together, without `top_forms` and `top_domains`. Needs `admin`.'),
+        .describe('`server`: all accounts together, without `top_forms` and `top_domains`. Needs `admin`.'),
     }),
     answer: z.object({
       from: time,
@@ -102,12 +102,12 @@ export const analytics = {
   apiUsage: route('GET /analytics/api-usage', {
     ...ANALYTICS,
     domains: 'refuse',
-    summary: 'Counts the requests of each API key by UTC day.',
+    summary: 'Counts the requests of each API key per UTC day.',
     description: 'CSV with `Accept: text/csv` or `format=csv`.',
     query: z.strictObject({
       last: z.enum(['7d', '30d']).default('30d').describe('Number of days, including today.'),
-      key: z.string().optional().describe('Id of a key: only its requests.'),
-      format: z.enum(['json', 'csv']).optional().describe('Default: as `Accept` says.'),
+      key: z.string().optional().describe('ID of a key: only its requests.'),
+      format: z.enum(['json', 'csv']).optional().describe('Default: according to `Accept`.'),
     }),
     answer: z.object({
       usage: z.array(
@@ -115,8 +115,8 @@ export const analytics = {
           day: z.iso.date(),
           key: z.string(),
           requests: z.int(),
-          errors: z.int().describe('Answers of 400 and more except 429.'),
-          rate_limited: z.int().describe('Answers of 429.'),
+          errors: z.int().describe('Answers with status 400 or higher, except 429.'),
+          rate_limited: z.int().describe('Answers with status 429.'),
         }),
       ),
     }),
@@ -126,14 +126,14 @@ export const analytics = {
   overview: route('GET /overview', {
     ...ANALYTICS,
     domains: 'narrow',
-    summary: 'Shows today in figures, what needs attention, and the first steps of a new account.',
+    summary: 'Shows today’s figures, what needs attention, and the first steps of a new account.',
     description:
-      'For the operator it is about the whole server, otherwise about the account. `today` and `last_week` count the same span of time, seven days apart.',
+      'For the operator it covers the whole server, otherwise the account. `last_week` counts the same time span as `today`, seven days earlier.',
     query: z.strictObject({
       from: since
         .optional()
         .describe(
-          'When the day began, at most 48 hours ago. Default: at 00:00 UTC. Send midnight of your own time zone.',
+          'Start of the day, at most 48 hours ago. Default: 00:00 UTC. Send midnight in your own time zone.',
         ),
     }),
     answer: z.object({
@@ -143,9 +143,9 @@ export const analytics = {
       today,
       last_week: today,
       oldest_waiting_at: optionalTime.describe(
-        'When the oldest message that still waits was accepted. null: nothing waits, or the key is restricted to domains.',
+        'When the oldest waiting message was accepted. null: nothing is waiting, or the key is restricted to domains.',
       ),
-      attention: z.array(attention).describe('What somebody has to look at, the worst first; at most 20 of a kind.'),
+      attention: z.array(attention).describe('What needs attention, worst first; at most 20 of each kind.'),
       first_steps: z.object({
         has_domain: z.boolean(),
         has_verified_domain: z.boolean(),
@@ -175,16 +175,16 @@ export const analytics = {
   stream: route('GET /events/stream', {
     ...ANALYTICS,
     domains: 'narrow',
-    summary: 'Sends events as they happen: a stream of server-sent events.',
+    summary: 'Sends events as they happen, as a stream of server-sent events.',
     description:
-      'Each message has the `id` of an event, and in `data` the JSON that `GET /events` lists. With the header `Last-Event-ID`, as browsers send it when they connect again, the stream goes on after that event; events of the seconds before it may come twice. After more than an hour, or more than 10,000 events, a message of the type `gap` says what is left out: `GET /events` has it. A comment is sent every 20 seconds if nothing happens. The stream ends when the key or session ends, and when the client takes nothing for 30 seconds. An account has at most 20 streams.',
+      'Each message has the `id` of an event and, in `data`, the same JSON as `GET /events`. With the header `Last-Event-ID`, which browsers send when they reconnect, the stream continues after that event; events from the seconds before it may be repeated. After more than an hour, or more than 10,000 events, a message of type `gap` says what is missing: get it from `GET /events`. If nothing happens, a comment is sent every 20 seconds. The stream ends when the key or session ends, or when the client reads nothing for 30 seconds. An account can have at most 20 streams.',
     query: z.strictObject({
       types: parsed((text) => {
         const types = text.split(',').map((type) => type.trim());
         return types.length <= MAX_TYPES && types.every((type) => eventType.test(type)) ? types : undefined;
-      }, `must be at most ${MAX_TYPES} types with commas between them, such as email.delivered,email.bounced`)
+      }, `must be at most ${MAX_TYPES} types separated by commas, such as email.delivered,email.bounced`)
         .optional()
-        .describe('Only events of these types, with commas between them. Default: all.'),
+        .describe('Only events of these types, separated by commas. Default: all.'),
       domain: z.string().toLowerCase().optional().describe('Only events of this domain.'),
       form: z.string().optional().describe('Only events of this form’s submissions.'),
     }),

@@ -11,9 +11,9 @@ const dnsRecord = z.object({
   value: z
     .string()
     .describe(
-      'What to publish: one string, unquoted and unsplit, as DNS consoles take it. An SPF value contains what is published already. Empty: nothing yet; `problem` says why.',
+      'What to publish: one string, unquoted and unsplit, as DNS consoles expect it. An SPF value includes what is already published. Empty: nothing to publish yet; `problem` says why.',
     ),
-  required: z.boolean().describe('Whether verification needs it; the others are recommended.'),
+  required: z.boolean().describe('Whether verification requires it; other records are recommended.'),
   status: z.enum(['ok', 'missing', 'wrong', 'duplicate', 'unknown']).describe('`unknown`: DNS did not answer.'),
   found: z.array(z.string()).describe('What the last check found.'),
   problem: z.string().optional().describe('What is wrong, and what to change.'),
@@ -27,15 +27,15 @@ const dkimKey = z.object({
   algorithm: z.enum(['rsa', 'ed25519']),
   state: z
     .enum(['next', 'active', 'retiring', 'retired'])
-    .describe('`next` signs once its record is found in DNS; `retiring` has signed mail that may be under way.'),
-  since: time.describe('When it came into this state.'),
+    .describe('`next` signs once its record is found in DNS; `retiring` has signed mail that may still be in transit.'),
+  since: time.describe('When it entered this state.'),
   keep_until: optionalTime.describe('For a retiring key: keep its record at least until then.'),
   record: z.object({ type: z.literal('TXT'), name: z.string(), value: z.string() }),
   advice: z.string(),
 });
 
 const domain = z.object({
-  domain: z.string().describe('Lower case, A-labels.'),
+  domain: z.string().describe('Lowercase, A-labels.'),
   project: z.string().describe('The slug of its project.'),
   environment,
   verified: z.boolean().describe('Whether mail is sent from this domain: its status is verified or degraded.'),
@@ -43,11 +43,11 @@ const domain = z.object({
   reason: z
     .string()
     .nullable()
-    .describe('Why it stays pending although its records are found: `owned by another account`; otherwise null.'),
+    .describe('Why it stays pending although its records were found: `owned by another account`; otherwise null.'),
   checked_at: optionalTime,
   verified_at: optionalTime,
   records: z.array(dnsRecord),
-  keys: z.array(dkimKey).describe('Its DKIM keys: the signing ones first, then by age.'),
+  keys: z.array(dkimKey).describe('Its DKIM keys: active keys first, then by age.'),
 });
 
 /** A line of a check that shows its progress: a record that was looked up, or last the domain as it is then. */
@@ -64,16 +64,16 @@ const reports = z.object({
   domain: z.string(),
   from: time,
   to: time.describe('End of the last day.'),
-  messages: z.int().describe('Messages in the name of the domain, as receivers reported them.'),
+  messages: z.int().describe('Messages sent in the name of the domain, as reported by receivers.'),
   passed: z.int().describe('Of these, messages that passed DMARC: DKIM or SPF was `aligned`.'),
   days: z.array(z.object({ day: z.iso.date(), messages: z.int(), passed: z.int() })).describe('UTC days.'),
   sources: z
     .array(
       z.object({
-        source: z.string().describe('IP address. Empty: the sum of sources that are too many to be listed.'),
+        source: z.string().describe('IP address. Empty: the total of all sources that are not listed.'),
         this_server: z.boolean().describe('Whether this server sends from that address.'),
         messages: z.int(),
-        disposition: z.enum(['none', 'quarantine', 'reject']).describe('What receivers did because of the policy.'),
+        disposition: z.enum(['none', 'quarantine', 'reject']).describe('What receivers did under the policy.'),
         dkim: alignment.describe(
           '`aligned`: passed for the domain. `unaligned`: passed for another domain, `dkim_domain`. `none`: no signature.',
         ),
@@ -84,14 +84,14 @@ const reports = z.object({
     )
     .describe('Most messages first; at most 200.'),
   tls: z.object({
-    sessions: z.int().describe('Connections to the mail servers of the domain, as senders reported them.'),
+    sessions: z.int().describe('Connections to the domain’s mail servers, as reported by senders.'),
     failures: z.int(),
     results: z
       .array(
         z.object({
           policy: z.string().describe('`sts`, `tlsa` or `no-policy-found`.'),
-          result: z.string().describe('`success`, or the type of the failure as in RFC 8460, section 4.3.'),
-          mx: z.string().describe('The mail server. Empty: not known.'),
+          result: z.string().describe('`success`, or the failure type from RFC 8460, section 4.3.'),
+          mx: z.string().describe('The mail server. Empty: unknown.'),
           sessions: z.int(),
         }),
       )
@@ -99,7 +99,7 @@ const reports = z.object({
   }),
   reporters: z
     .array(z.object({ reporter: z.string(), kind: z.enum(['dmarc', 'tls']), reports: z.int() }))
-    .describe('Who sent how many reports: the domains that authenticated them. Most reports first; at most 50.'),
+    .describe('Who sent the reports (authenticated domains), and how many. Most reports first; at most 50.'),
 });
 
 const READ = { permission: 'domains.read', domains: 'narrow', tag: 'Domains' } as const;
@@ -118,7 +118,7 @@ export const domains = {
     ...WRITE,
     summary: 'Adds a domain to a project.',
     description:
-      'It is pending until its DNS publishes the required records. A domain that the project already has is answered as it is. The domain is added to the configuration of the project, as a new revision.',
+      'It is pending until its required DNS records are published. If the project already has the domain, the answer shows it unchanged. The domain is added to the configuration of the project, as a new revision.',
     body: z.strictObject({
       domain: z.string().describe('Such as example.com, in any case or script.'),
       project: z.string().describe('Slug of its project.'),
@@ -136,9 +136,9 @@ export const domains = {
   reports: route('GET /domains/:domain/reports', {
     ...READ,
     summary:
-      'Shows who sent mail in the name of a domain, and TLS failures of mail to it, as other mail systems report them.',
+      'Shows who sent mail in the name of a domain, and TLS failures of mail to it, as reported by other mail systems.',
     description:
-      'Counts of the DMARC and TLS reports that came to `reports@` at the host name of the server. Anybody can send such a report: compare `reporters` before you rely on a number.',
+      'Counts from the DMARC and TLS reports sent to `reports@` at the server’s host name. Anyone can send such a report: check `reporters` before you rely on a number.',
     query: z.strictObject({
       from: since.optional().describe(`First day. Default: ${DEFAULT_REPORT_DAYS} days before \`to\`.`),
       to: until.optional().describe('Last day. Default: today.'),
@@ -149,21 +149,21 @@ export const domains = {
   zone: route('GET /domains/:domain/zone', {
     ...READ,
     readsLive: true,
-    summary: 'Writes the DNS records of a domain as a zone file.',
+    summary: 'Shows the DNS records of a domain as a zone file.',
     description:
-      'Records that are right already are comments; each of the others says what it replaces. It is that of the last check.',
+      'Records that are already correct are comments; each of the others says what it replaces. It reflects the last check.',
     answer: z.object({ domain: z.string(), filename: z.string(), zone: z.string() }),
     errors: ['DOMAIN_NOT_FOUND'],
   }),
   forwarding: route('GET /domains/:domain/forwarding', {
     ...READ,
     readsLive: true,
-    summary: 'Lists what happens to mail for the addresses of a domain, as its project configures it.',
+    summary: 'Lists what happens to mail for the addresses of a domain, as configured in its project.',
     answer: z.object({
       domain: z.string(),
       forwarding: z.array(
         z.object({
-          address: z.string().describe('The address, or `*@` and the domain: all others.'),
+          address: z.string().describe('The address, or `*@` and the domain for all other addresses.'),
           action: z.enum(['forward', 'discard', 'reject']),
           to: z.array(z.string()),
         }),
@@ -174,7 +174,7 @@ export const domains = {
   explain: route('GET /domains/:domain/explain', {
     ...READ,
     summary: 'Explains where mail for an address of the domain would go.',
-    description: 'Nothing is sent. DNS is asked at once. Only mail of the account is taken into account.',
+    description: 'Nothing is sent. DNS is queried at once. Only mail of the account is considered.',
     query: z.strictObject({
       address: z
         .string()
@@ -189,24 +189,24 @@ export const domains = {
   }),
   verify: route('POST /domains/:domain/verify', {
     ...WRITE,
-    summary: 'Checks the DNS records at once, past any cache, and shows the result.',
+    summary: 'Checks the DNS records now, bypassing any cache, and shows the result.',
     description:
-      'With `Accept: application/x-ndjson` the answer shows the progress: a JSON object in each line, `{"record": …}` as soon as a record is looked up, and last `{"domain": …}`. An answer without the last line is not complete.',
+      'With `Accept: application/x-ndjson` the answer shows the progress, with one JSON object per line: `{"record": …}` for each record that was looked up, and finally `{"domain": …}`. An answer without this last line is incomplete.',
     answer: domain,
     alsoAnswers: 'application/x-ndjson',
   }),
   rotateDkim: route('POST /domains/:domain/rotate-dkim', {
     ...WRITE,
-    summary: 'Creates the next DKIM keys of a domain, and shows what to publish for them.',
+    summary: 'Creates the next DKIM keys of a domain, and shows the records to publish for them.',
     description:
-      'The present keys sign until the records of the next ones are found in DNS, by the scheduled check or by `verify`. Keep the record of a retired key until no mail that it signed is under way; its `advice` says when to remove it. While next keys wait for their records, the call answers those.',
+      'The current keys sign until the records of the next keys are found in DNS, by the scheduled check or by `verify`. Keep the record of a retired key until no mail signed with it is in transit; its `advice` says when to remove it. If next keys are already waiting for their records, the answer shows those keys.',
     answer: domain,
   }),
   remove: route('DELETE /domains/:domain', {
     ...WRITE,
     summary: 'Removes a domain, and shows it as it was.',
     description:
-      'Queued mail is still sent, signed with its DKIM keys: keep their records in DNS until it has gone. Added again, the domain has the same token and keys.',
+      'Queued mail is still sent, signed with its DKIM keys: keep their records in DNS until that mail is delivered. If you add the domain again, it has the same token and keys.',
     answer: domain,
     errors: ['DOMAIN_NOT_FOUND', 'CONFLICT'],
   }),
@@ -214,7 +214,7 @@ export const domains = {
 
 const hostKeyList = z.object({
   hostname: z.string(),
-  keys: z.array(dkimKey).describe('The signing ones first, then by age.'),
+  keys: z.array(dkimKey).describe('Active keys first, then by age.'),
 });
 
 const ADMIN = { permission: 'admin', domains: 'refuse', tag: 'Administration' } as const;
@@ -226,14 +226,14 @@ const claim = z.object({
   status,
   checked_at: optionalTime,
   verified_at: optionalTime,
-  broken_at: optionalTime.describe('Since when a required record is missing or wrong.'),
+  broken_at: optionalTime.describe('Since when a required record has been missing or wrong.'),
 });
 
 export const adminDomains = {
   list: route('GET /admin/domains', {
     ...ADMIN,
     summary: 'Lists the domains of all accounts by name.',
-    description: 'A name that several accounts have in a project is listed for each; at most one of them owns it.',
+    description: 'A domain that several accounts have in a project is listed for each of them; at most one account owns it.',
     query: z.strictObject({
       ...listingByName(),
       tenant: z.string().max(60).optional().describe('Only domains of this account.'),
@@ -243,10 +243,10 @@ export const adminDomains = {
   }),
   move: route('POST /admin/domains/:domain/move', {
     ...ADMIN,
-    summary: 'Makes an account the owner of a domain, whoever owned it before.',
+    summary: 'Makes an account the owner of a domain, regardless of the previous owner.',
     description:
-      'The account must have the domain in one of its projects. Its DNS records are checked at once; until they are found, its mail of the domain is held. The claims of other accounts stay pending.',
-    body: z.strictObject({ tenant: z.string().describe('`ten_…`, the account that is to own it.') }),
+      'The account must have the domain in one of its projects. Its DNS records are checked at once; until they are found, its mail from the domain is held. For other accounts the domain stays pending.',
+    body: z.strictObject({ tenant: z.string().describe('`ten_…`, the new owner.') }),
     answer: z.object({
       domain: z.string(),
       tenant: z.string(),
@@ -271,7 +271,7 @@ export const hostKeys = {
   }),
   verify: route('POST /admin/host-keys/verify', {
     ...ADMIN,
-    summary: 'Checks the records of the host name’s keys in DNS at once, and shows the result.',
+    summary: 'Checks the DNS records of the host name’s DKIM keys now, and shows the result.',
     answer: hostKeyList,
   }),
 };

@@ -1,4 +1,4 @@
-/** Mail that programs send, in our shape and in Resend's, and the suppression list. */
+/** Mail that programs send, in this API's format and in Resend's, and the suppression list. */
 import { z } from 'zod';
 import { parseMailbox } from '../lib/addresses.ts';
 import { route } from './route.ts';
@@ -10,7 +10,7 @@ const MAX_TAGS = 50;
 const MAX_DATA_BYTES = 1 << 20;
 const MAX_PART_LENGTH = 2 << 20;
 
-const ADDRESS = 'must be one mail address, such as ana@example.com or Ana <ana@example.com>';
+const ADDRESS = 'must be one email address, such as ana@example.com or Ana <ana@example.com>';
 const ADDRESSES = `${ADDRESS}, or a list of them`;
 
 const mailbox = parsed(parseMailbox, ADDRESS);
@@ -34,9 +34,9 @@ function isBase64(text: string): boolean {
 const attachment = z.strictObject({
   filename: z.string().max(1000).optional().describe('The name that the recipient sees.'),
   content: content.describe('The file, in base64.'),
-  content_type: z.string().max(200).optional().describe('type/subtype. Default: from the end of the name.'),
+  content_type: z.string().max(200).optional().describe('type/subtype. Default: derived from the file name extension.'),
 });
-const bodyPart = z.string().max(MAX_PART_LENGTH, 'must have 2,097,152 characters at most');
+const bodyPart = z.string().max(MAX_PART_LENGTH, 'must be at most 2,097,152 characters');
 const word = z.string().regex(/^[A-Za-z0-9_-]{1,256}$/, 'must be 1 to 256 letters, digits, _ and -');
 const sendTime = z.iso
   .datetime({ offset: true, error: 'must be a time such as 2026-01-31T09:00:00Z' })
@@ -44,16 +44,16 @@ const sendTime = z.iso
 
 const common = {
   to: someone.describe('Recipients.'),
-  cc: anyone.default([]).describe('Recipients whom all others see.'),
-  bcc: anyone.default([]).describe('Recipients whom nobody sees.'),
-  reply_to: anyone.default([]).describe('Where replies go.'),
-  text: bodyPart.optional().describe('The text part, at most 2 Mi characters. Default: made from `html`.'),
-  html: bodyPart.optional().describe('The HTML part, at most 2 Mi characters.'),
+  cc: anyone.default([]).describe('Recipients that are visible to all others.'),
+  bcc: anyone.default([]).describe('Recipients that are hidden from all others.'),
+  reply_to: anyone.default([]).describe('Addresses that replies go to.'),
+  text: bodyPart.optional().describe('The text part, at most 2,097,152 characters. Default: derived from `html`.'),
+  html: bodyPart.optional().describe('The HTML part, at most 2,097,152 characters.'),
   attachments: z.array(attachment).max(MAX_ATTACHMENTS).default([]).describe('Files.'),
   headers: z
     .record(z.string(), z.string())
     .default({})
-    .describe('More headers: X-…, List-…, In-Reply-To, References, Feedback-ID, Precedence and the like.'),
+    .describe('Additional headers: X-…, List-…, In-Reply-To, References, Feedback-ID, Precedence and the like.'),
   tags: z
     .array(z.strictObject({ name: word, value: word }))
     .max(MAX_TAGS)
@@ -65,11 +65,11 @@ const template = z
   .string()
   .min(1)
   .max(200)
-  .describe('Name of a template, or project/name if several projects have one of this name.');
+  .describe('Name of a template, or project/name if several projects have one with this name.');
 /** It came as JSON, so that its values need no check. */
 const data = z
   .looseObject({})
-  .refine((members) => JSON.stringify(members).length <= MAX_DATA_BYTES, 'must be 1 MiB at most');
+  .refine((members) => JSON.stringify(members).length <= MAX_DATA_BYTES, 'must be at most 1 MiB');
 
 export const newEmail = z.strictObject({
   ...common,
@@ -85,7 +85,7 @@ export const newEmail = z.strictObject({
   unsubscribe: z
     .boolean()
     .default(false)
-    .describe('Adds an unsubscribe link (RFC 8058) that ends all mail of the account; needs exactly one recipient.'),
+    .describe('Adds an unsubscribe link (RFC 8058) that stops all mail from the account. Needs exactly one recipient.'),
 });
 
 export const newResendEmail = z.strictObject({
@@ -105,7 +105,7 @@ export const newResendEmail = z.strictObject({
 export type NewEmail = z.output<typeof newEmail>;
 
 /**
- * States of a message and its recipients, the worst first. `scheduled`: not due yet. `complained`: a recipient called it spam.
+ * States of a message and its recipients, the worst first. `scheduled`: not due yet. `complained`: a recipient reported it as spam.
  */
 export const status = z.enum([
   'scheduled',
@@ -140,20 +140,20 @@ const emailSummary = z.object({
   subject: z.string(),
   tags,
   created_at: time,
-  send_at: optionalTime.describe('When it was scheduled for; null: at once.'),
+  send_at: optionalTime.describe('Time it is scheduled for; null: at once.'),
 });
 
 const email = emailSummary.extend({
   text: z.string().nullable().describe('null once it is no longer kept (`retention.message_bodies` of the server).'),
   html: z.string().nullable(),
-  headers: z.record(z.string(), z.string()).describe('Headers beside those of every message.'),
+  headers: z.record(z.string(), z.string()).describe('Headers in addition to those of every message.'),
   attachments: files,
   recipients: z.array(
     z.object({
       address: z.string(),
       state: status,
       next_attempt_at: optionalTime,
-      reply: z.string().nullable().describe('The last reply of the other server, or our own reason.'),
+      reply: z.string().nullable().describe('The last reply of the other server, or this server’s reason.'),
       attempts: z.array(
         z.object({
           at: time,
@@ -186,15 +186,15 @@ export const emails = {
   send: route('POST /email/send', {
     ...EMAIL,
     ...SEND,
-    summary: 'Sends a message, from a template or with the given text.',
-    description: 'Mail of a test key is not delivered: it is captured, and shown by `GET /email/{id}`.',
+    summary: 'Sends a message, with a template or your own text.',
+    description: 'Mail sent with a test key is not delivered. It is captured; `GET /email/{id}` shows it.',
     body: newEmail,
     answer: acceptedEmail,
   }),
   sendBatch: route('POST /email/batch', {
     ...EMAIL,
     ...SEND,
-    summary: 'Sends up to 100 messages, all of them or none.',
+    summary: 'Sends up to 100 messages: all or none.',
     body: z.union([
       z.array(newEmail).min(1).max(MAX_EMAILS),
       z.strictObject({
@@ -216,9 +216,9 @@ export const emails = {
   }),
   source: route('GET /email/:id/source', {
     ...EMAIL,
-    summary: 'Shows the finished message with its signature, while it is kept.',
+    summary: 'Shows the finished, signed message while it is kept.',
     description:
-      'It is kept for all mail of test keys, including that of forms, and for other mail while it is retried. Mail that was not sent through the API or SMTP submission needs `forms.read` as well.',
+      'It is kept for all mail of test keys, including form mail, and for other mail while it is being retried. Mail not sent through the API or SMTP submission also needs `forms.read`.',
     answer: z.object({ id: z.string(), size: z.int(), source: z.string() }),
   }),
   cancel: route('POST /email/:id/cancel', {
@@ -229,7 +229,7 @@ export const emails = {
   }),
 };
 
-/** Events of a message as Resend names them. */
+/** Events of a message, with Resend's names. */
 const lastEvent = z.enum([
   'scheduled',
   'queued',
@@ -264,7 +264,7 @@ const resendEmail = z.object({
   tags,
 });
 
-const resendId = z.string().regex(/^msg_[0-9a-z]{26}$/, 'must be the id of a message');
+const resendId = z.string().regex(/^msg_[0-9a-z]{26}$/, 'must be the ID of a message');
 const resendDone = z.object({ object: z.literal('email'), id: z.string() });
 
 const RESEND = { permission: 'email.send', domains: 'narrow', tag: 'Email (Resend)', resend: true } as const;
@@ -280,7 +280,7 @@ export const resendEmails = {
   sendBatch: route('POST /emails/batch', {
     ...RESEND,
     ...SEND,
-    summary: 'Sends up to 100 messages: all or none, or with `x-batch-validation: permissive` those that are valid.',
+    summary: 'Sends up to 100 messages: all or none, or with `x-batch-validation: permissive` only the valid ones.',
     body: z.array(newResendEmail).min(1).max(MAX_EMAILS),
     answer: z.object({
       data: z.array(z.object({ id: z.string() })),
@@ -294,7 +294,7 @@ export const resendEmails = {
     ...RESEND,
     summary: 'Lists the messages that were sent through the API, newest first.',
     query: z.strictObject({
-      limit: z.coerce.number().int().min(1).max(100).default(20).describe('Number of entries on a page.'),
+      limit: z.coerce.number().int().min(1).max(100).default(20).describe('Number of entries per page.'),
       after: resendId.optional().describe('Only messages older than this one.'),
       before: resendId.optional().describe('Only messages newer than this one.'),
     }),
@@ -303,7 +303,7 @@ export const resendEmails = {
   show: route('GET /emails/:id', { ...RESEND, summary: 'Shows a message.', answer: resendEmail }),
   reschedule: route('PATCH /emails/:id', {
     ...RESEND,
-    summary: 'Moves a scheduled message to another time.',
+    summary: 'Changes the time of a scheduled message.',
     body: z.strictObject({ scheduled_at: sendTime.describe('When to send it, within 30 days.') }),
     answer: resendDone,
     errors: ['CONFLICT'],
@@ -321,7 +321,7 @@ const suppressedForm = z
   .string()
   .max(350)
   .default('')
-  .describe('Id of a form: the entry that stops the notifications of this form alone.');
+  .describe('ID of a form: the entry that stops only the notifications of this form.');
 const suppression = z.object({
   address: z.string(),
   form: z
@@ -343,13 +343,13 @@ export const suppressions = {
   }),
   create: route('POST /suppressions', {
     ...SUPPRESSIONS,
-    summary: 'Adds an address to the suppression list; one that is on it keeps its reason.',
+    summary: 'Adds an address to the suppression list. An existing entry keeps its reason.',
     description:
-      'With `form`, the address gets no notifications of this form any more. A recipient does the same by the link at the foot of a notification.',
+      'With `form`, the address no longer gets notifications of this form, as when a recipient uses the link at the end of a notification.',
     body: z.strictObject({
-      address: mailAddress.describe('Compared without case.'),
+      address: mailAddress.describe('Case is ignored.'),
       form: suppressedForm,
-      reason: suppressionReason.default('manual').describe('Why.'),
+      reason: suppressionReason.default('manual').describe('Reason for the entry.'),
     }),
     answer: suppression,
   }),

@@ -13,12 +13,12 @@ const ERRORS = {
   BODY_MALFORMED: [
     400,
     'The body of the request cannot be read.',
-    'Correct the body or the query. The message names the position.',
+    'Correct the body or the query. The message says where.',
   ],
   VALIDATION_FAILED: [
     400,
     'Some fields need your attention.',
-    'Correct the values that `details` (forms: `errors`) names, and send the request again.',
+    'Correct the values listed in `details` (forms: `errors`), and send the request again.',
   ],
   BLOCKED: [
     400,
@@ -28,12 +28,12 @@ const ERRORS = {
   CHALLENGE_REQUIRED: [
     400,
     'This form checks that messages are sent by people, and that check is missing. Please turn on JavaScript and send the message again.',
-    'Put `postern.js`, or the widget of the form’s captcha, on the page. Servers send an API key instead.',
+    'Add `postern.js`, or the form’s captcha widget, to the page. Servers send an API key instead.',
   ],
   CHALLENGE_FAILED: [
     400,
     'The check that messages are sent by people failed or has expired. Please send the message again.',
-    'Fetch a new challenge (`GET /challenge`), or reset the widget of the captcha; each answer is good once.',
+    'Get a new challenge (`GET /challenge`), or reset the captcha widget; each answer is valid only once.',
   ],
   NO_FILE_UPLOADS: [
     400,
@@ -42,7 +42,7 @@ const ERRORS = {
   ],
   AUTH_AMBIGUOUS: [
     400,
-    'Send the API key in one header, not in several.',
+    'Several headers contain an API key. Send only one.',
     'Send the key in exactly one of the three headers.',
   ],
   AUTH_MISSING_KEY: [401, 'An API key is required.', 'Send an API key, for example as `Authorization: Bearer …`.'],
@@ -55,15 +55,15 @@ const ERRORS = {
   AUTH_REVOKED_KEY: [401, 'The API key was revoked.', 'Use another key.'],
   AUTH_INVALID_LINK: [
     401,
-    'This link does not work any more. Ask for a new one.',
-    'Ask for a new link. A link works once, for some minutes, and a mailed one only in the browser that asked for it.',
+    'This link no longer works. Request a new one.',
+    'Request a new link. A link works once, for a few minutes, and a mailed one only in the browser that requested it.',
   ],
   AUTH_INVALID_CODE: [
     401,
-    'The code is not right. Each code works once, for about a minute.',
-    'Enter the code that the authenticator app shows now, or a recovery code that was not used yet.',
+    'The code is not correct. Each code works once, for about a minute.',
+    'Enter the code that the authenticator app shows now, or an unused recovery code.',
   ],
-  AUTH_FORBIDDEN: [403, 'The API key may not do this.', 'Use a key that has the permission that the message names.'],
+  AUTH_FORBIDDEN: [403, 'The API key may not do this.', 'Use a key with the permission that the message names.'],
   AUTH_TEST_KEY: [
     403,
     'Test keys cannot read or change live data. Use a live key.',
@@ -71,8 +71,8 @@ const ERRORS = {
   ],
   AUTH_IP_NOT_ALLOWED: [
     403,
-    'The API key may not be used from this address.',
-    'Send the request from an address in the `ip_whitelist` of the key.',
+    'The API key may not be used from this IP address.',
+    'Send the request from an IP address in the `ip_whitelist` of the key.',
   ],
   AUTH_DOMAIN_NOT_ALLOWED: [
     403,
@@ -81,7 +81,7 @@ const ERRORS = {
   ],
   PLAN_LIMIT: [
     403,
-    'The plan of the account does not allow more of these.',
+    'The account’s plan does not allow any more of these.',
     'Delete objects that you no longer need, or ask the operator to raise the limit.',
   ],
   SIGNUP_CLOSED: [
@@ -101,18 +101,18 @@ const ERRORS = {
   ],
   ORIGIN_NOT_ALLOWED: [
     403,
-    'This form may not be used from this page.',
+    'This form cannot be used from this page.',
     'Add the origin of the page to the `allowed_origins` of the form.',
   ],
   INACTIVE: [
     403,
     'This form does not accept submissions at the moment.',
-    'The account is suspended or the form is switched off. Ask its owner.',
+    'The account is suspended or the form is turned off. Ask its owner.',
   ],
   NOT_FOUND: [
     404,
     'There is nothing at this address.',
-    'Check the path and the id. An object of another account is not found either.',
+    'Check the path and the ID. Objects of other accounts are not found either.',
   ],
   DOMAIN_NOT_FOUND: [
     404,
@@ -120,11 +120,11 @@ const ERRORS = {
     'Check the name of the domain, or add it with `POST /domains`.',
     'FORM_NOT_FOUND',
   ],
-  FORM_NOT_FOUND: [404, 'There is no form at this address.', 'Check the id of the form; `GET /forms` lists them.'],
+  FORM_NOT_FOUND: [404, 'There is no form at this address.', 'Check the ID of the form; `GET /forms` lists the forms.'],
   TEMPLATE_NOT_FOUND: [
     404,
-    'There is no template of this name.',
-    'Check the name of the template, or name its `project`.',
+    'There is no template with this name.',
+    'Check the name of the template, or add its `project`.',
   ],
   METHOD_NOT_ALLOWED: [
     405,
@@ -132,31 +132,31 @@ const ERRORS = {
     'Use one of the methods in the `Allow` header.',
   ],
   REQUEST_TIMEOUT: [408, 'The request took too long to arrive.', 'Send it again over a faster connection.'],
-  CONFLICT: [409, 'This conflicts with the current state.', 'The message says what is in the way. Change that first.'],
+  CONFLICT: [409, 'This conflicts with the current state.', 'The message says what conflicts. Change that first.'],
   IDEMPOTENCY_CONFLICT: [
     409,
     'This Idempotency-Key was used with another body, or its first request is still in progress.',
     'Repeat exactly the same request a little later, or use a new key for a new request.',
   ],
   BODY_TOO_LARGE: [413, 'The request is too large.', 'Reduce the size of the request. The message states the limit.'],
-  FILES_TOO_BIG: [413, 'A file is too big.', 'Send a smaller file, or raise `uploads` of the form.'],
-  TOO_MANY_FILES: [413, 'There are too many files.', 'Send fewer files, or raise `uploads` of the form.'],
+  FILES_TOO_BIG: [413, 'A file is too large.', 'Send a smaller file, or raise the form’s `uploads` limits.'],
+  TOO_MANY_FILES: [413, 'There are too many files.', 'Send fewer files, or raise the form’s `uploads` limits.'],
   UNSUPPORTED_MEDIA_TYPE: [
     415,
     'The content type of the body is not supported.',
     'Send `application/json`, uncompressed. Forms also take URL-encoded and multipart bodies.',
   ],
-  RATE_LIMITED: [429, 'Too many requests. Please try again later.', 'Wait as many seconds as `Retry-After` says.'],
+  RATE_LIMITED: [429, 'Too many requests. Please try again later.', 'Wait for the number of seconds in `Retry-After`.'],
   HEADERS_TOO_LARGE: [431, 'The headers of the request are too large.', 'Send fewer or shorter headers.'],
   INTERNAL: [
     500,
     'Something went wrong on the server.',
-    'Give the request id to the operator, who can find the error in the log with it.',
+    'Give the request ID to the operator, who can use it to find the error in the log.',
   ],
   OUTCOME_UNKNOWN: [
     503,
-    'The database did not confirm this, and whether it was accepted is not known. Look it up before you try again.',
-    'Look up the `id` in the answer. Repeat the request if nothing is found.',
+    'The database did not confirm the request, so it may or may not have been accepted. Check before you try again.',
+    'Look up the `id` in the answer, and repeat the request if nothing is found.',
   ],
   UNAVAILABLE: [
     503,
@@ -178,26 +178,26 @@ export function errorEntry(code: ErrorCode): { status: number; message: string; 
 
 /** The body of an error of the API. */
 export const apiError = z.object({
-  error: z.string().describe('What is wrong, for a person.'),
-  code: z.enum(ERROR_CODES).describe('The same for a program.'),
-  request_id: z.string().describe('Finds the request in the log of the server.'),
+  error: z.string().describe('What is wrong, in words.'),
+  code: z.enum(ERROR_CODES).describe('The same, for programs.'),
+  request_id: z.string().describe('Identifies the request in the server’s log.'),
   details: z
     .array(z.object({ path: z.string(), message: z.string(), line: z.int().optional(), column: z.int().optional() }))
     .optional()
-    .describe('What is wrong where, if a body or a file is not valid.'),
+    .describe('What is wrong and where, if a body or file is not valid.'),
 });
 
 /** The body of an error of a form's address. */
 export const submissionError = z.object({
   success: z.literal(false),
   error: z.literal(true),
-  message: z.string().describe('What is wrong, for a person.'),
+  message: z.string().describe('What is wrong, in words.'),
   code: z.int().describe('The HTTP status.'),
-  request_id: z.string().describe('Finds the request in the log of the server.'),
+  request_id: z.string().describe('Identifies the request in the server’s log.'),
   errors: z
     .array(
       z.object({
-        field: z.string().optional().describe('Absent if the whole form is meant.'),
+        field: z.string().optional().describe('Absent if the error concerns the whole form.'),
         code: z.string().describe('Such as `REQUIRED_FIELD_MISSING` or `TYPE_EMAIL`.'),
         message: z.string(),
       }),

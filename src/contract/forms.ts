@@ -18,15 +18,15 @@ import {
   time,
 } from './values.ts';
 
-const count = z.int().describe('All submissions that it ever accepted, including those that are no longer kept.');
-const endpoint = z.string().describe('Where it is posted to.');
-const displayName = label.describe('Display name; notifications come from it.');
+const count = z.int().describe('All submissions ever accepted, including those no longer kept.');
+const endpoint = z.string().describe('URL that the form is posted to.');
+const displayName = label.describe('Display name; also the sender name of notifications.');
 
 export const recipientStatus = z.enum(['confirmed', 'pending', 'refused']);
 
 const consent = {
   recipient_status: recipientStatus.describe(
-    'pending: a recipient has not agreed yet to receive mail from the account, and mail for it waits; refused: no recipient wants mail from this server.',
+    'pending: a recipient has not yet agreed to receive mail from the account; its mail waits. refused: all recipients refuse mail from this server.',
   ),
   recipients: z.array(z.object({ address: z.string(), status: recipientStatus })),
 };
@@ -39,7 +39,7 @@ const form = z.object({
   name: z.string(),
   environment,
   submissions: count,
-  created_at: time.describe('When the server first knew it.'),
+  created_at: time.describe('When the server first loaded it.'),
   to: addresses.describe('Who gets the notifications; a list if there are several.'),
   ...consent,
   subject: z.string().nullable(),
@@ -49,7 +49,7 @@ const form = z.object({
 
 /** With the settings of one form, as they were given. */
 const formWithSettings = form.extend({
-  settings: z.record(z.string(), z.unknown()).describe('Its other settings; those at their default are left out.'),
+  settings: z.record(z.string(), z.unknown()).describe('Its other settings, except those with default values.'),
 });
 
 const instantForm = z.object({
@@ -60,7 +60,7 @@ const instantForm = z.object({
   endpoint,
   submissions: count,
   created_at: time,
-  confirmed: z.boolean().describe('false: its recipient has not agreed yet, and notifications wait.'),
+  confirmed: z.boolean().describe('false: the recipient has not agreed yet; notifications wait.'),
   recipient_status: consent.recipient_status,
 });
 
@@ -71,7 +71,7 @@ const collection = z.object({
   settings: z.object({ requireApiKey: z.boolean() }),
   forms: z.array(
     z.object({
-      id: z.string().describe('The key: the API knows the form as `c/<collection>/<id>`.'),
+      id: z.string().describe('Its key; the form’s ID elsewhere in the API is `c/<collection>/<id>`.'),
       email: addresses,
       ...consent,
       endpoint,
@@ -84,10 +84,10 @@ const collection = z.object({
 const recipient = z.object({
   address: z.string(),
   status: recipientStatus.describe(
-    'pending: mail for it waits until it agrees; refused: it wants no mail from this server.',
+    'pending: its mail waits until it agrees; refused: it refuses all mail from this server.',
   ),
-  asked_at: optionalTime.describe('When it was last mailed a link; null: never.'),
-  confirmed_at: optionalTime.describe('When it agreed; null: it has not, or need not.'),
+  asked_at: optionalTime.describe('When a link was last mailed to it; null: never.'),
+  confirmed_at: optionalTime.describe('When it agreed; null: it has not agreed, or does not have to.'),
 });
 
 /**
@@ -99,7 +99,7 @@ export const newForm = z.looseObject({
   to: addresses.describe('Who gets the notifications: an address or a list of addresses.'),
   domain: domainName
     .optional()
-    .describe('A domain of the account: mail is sent from it, and its pages and those of its subdomains may post.'),
+    .describe('A domain of the account. Mail is sent from it; pages on it and its subdomains may post.'),
 });
 
 const READ = { permission: 'forms.read', tag: 'Forms' } as const;
@@ -124,26 +124,26 @@ const MAX_VALUE = 65_536;
 const value = z.string().max(MAX_VALUE, 'must be at most 65,536 characters');
 const values = z
   .record(z.string().min(1).max(200), z.union([value, z.array(value).max(MAX_FIELDS)]))
-  .refine((all) => Object.keys(all).length <= MAX_FIELDS, 'must be 200 fields at most');
+  .refine((all) => Object.keys(all).length <= MAX_FIELDS, 'must be at most 200 fields');
 
 const previewFault = finding.extend({
-  file: z.string().describe('`postern.yml`, or the file of the bundle.'),
-  template: z.string().nullable().describe('The template that failed, with the part; `line` counts within that part.'),
+  file: z.string().describe('`postern.yml`, or the file in `files`.'),
+  template: z.string().nullable().describe('The template and part that failed; `line` is counted within that part.'),
 });
 
 const preview = z.object({
   errors: z
     .array(previewFault)
     .describe(
-      'Why it cannot be shown, or what failed in a template. Where the bundle is invalid, nothing is rendered.',
+      'Why it cannot be shown, or what failed in a template. If the configuration or a file is invalid, nothing is rendered.',
     ),
-  language: z.string().nullable().describe('Of the form.'),
+  language: z.string().nullable().describe('Language of the form.'),
   from: z.string().nullable(),
   to: z.array(z.string()),
   reply_to: z.string().nullable(),
   subject: z.string().nullable(),
   text: z.string().nullable(),
-  html: z.string().nullable().describe('A mail or a page, as it is sent. It is for a frame that runs no scripts.'),
+  html: z.string().nullable().describe('The mail or page as sent. Show it in a frame that runs no scripts.'),
 });
 
 /** What helps to build a form: code for its page, previews, a test. */
@@ -152,8 +152,8 @@ export const formTools = {
     ...READ,
     readsLive: true,
     domains: 'narrow',
-    summary: 'Shows code for web pages with the address, the fields and the honeypot of a form.',
-    description: 'Instant forms have it as well.',
+    summary: 'Shows code for web pages with the URL, fields and honeypot of a form.',
+    description: 'Also for instant forms.',
     answer: z.object({ id: z.string(), endpoint, snippets: z.array(snippet) }),
     errors: ['FORM_NOT_FOUND'],
   }),
@@ -161,19 +161,19 @@ export const formTools = {
     ...READ,
     readsLive: true,
     domains: 'narrow',
-    summary: 'Renders a mail or a page of a form, also of a configuration that is not pushed yet.',
+    summary: 'Renders a mail or page of a form, even from a configuration that is not pushed yet.',
     description:
-      'Nothing is stored or sent. With `config` the form is taken from there; otherwise it is the active one. The mail has the data of a submission, the given fields, or a sample.',
+      'Nothing is stored or sent. With `config`, the form is read from there; otherwise the active form is used. The data comes from a submission, the given fields, or a sample.',
     body: z.strictObject({
-      show: z.enum(PREVIEWS).default('notification').describe('`confirmation`: the mail of double opt-in.'),
+      show: z.enum(PREVIEWS).default('notification').describe('`confirmation`: the double opt-in mail.'),
       config: z.string().optional().describe('The YAML of a project, at most 256 KiB.'),
-      files: files.default({}).describe('Contents of the files that it names, as in a push.'),
+      files: files.default({}).describe('Contents of the files named in `config`, as in a push.'),
       fields: values.optional().describe('Values of the fields by name. Default: a sample.'),
       submission: z
         .string()
-        .regex(/^sub_[0-9a-z]{26}$/, 'must be the id of a submission')
+        .regex(/^sub_[0-9a-z]{26}$/, 'must be the ID of a submission')
         .optional()
-        .describe('A submission to the form, whose data is shown.'),
+        .describe('A submission of the form whose data is used.'),
     }),
     maxBody: MAX_BODY_BYTES,
     answer: preview,
@@ -181,12 +181,12 @@ export const formTools = {
   }),
   test: route('POST /forms/*id/test', {
     ...WRITE,
-    summary: 'Posts a test submission to a form, which takes the ordinary path.',
+    summary: 'Posts a test submission to a form, processed like any other.',
     description:
-      'It is checked, judged by the spam filter, stored and mailed like the post of a visitor, and marked with the reason `test`. It counts as a submission.',
+      'It is validated, checked for spam, stored and mailed like a visitor’s submission, and marked with the reason `test`. It counts as a submission.',
     body: z.strictObject({ fields: values.optional().describe('Values of the fields by name. Default: a sample.') }),
     answer: z.object({
-      id: z.string().describe('The submission.'),
+      id: z.string().describe('ID of the submission.'),
       status: z.enum(['accepted', 'spam', 'pending']),
     }),
     errors: ['FORM_NOT_FOUND', 'DOMAIN_NOT_VERIFIED'],
@@ -198,9 +198,9 @@ export const forms = {
     ...READ,
     readsLive: true,
     domains: 'narrow',
-    summary: 'Lists the forms of domains and collections by id, then those created by the API, newest first.',
+    summary: 'Lists the forms of domains and collections by ID, then forms created through the API, newest first.',
     description:
-      'Instant forms have a list of their own. A key with `domain_restrictions` sees the forms of its domains.',
+      'Instant forms are listed separately. A key with `domain_restrictions` sees only the forms of its domains.',
     query: z.strictObject({
       limit: pageSize,
       cursor: cursor(/^[\w./:-]{1,400}$/),
@@ -212,7 +212,7 @@ export const forms = {
     ...WRITE,
     summary: 'Creates a form at `/f/{id}`, or on a domain of the account at `/{domain}/{id}`.',
     description:
-      'Its mail comes from `forms@` the domain, or without one from `forms@` the host name of the server, in the built-in template. Without a domain, pages of any origin may post unless `allowed_origins` names some. All members except `name`, `to` and `domain` are the settings of a form in a project file. Recipients who must agree first are mailed a link.',
+      'Its mail is sent from `forms@` the domain, or without a domain from `forms@` the server’s host name, with the built-in template. Without a domain, pages of any origin may post unless `allowed_origins` lists some. All members except `name`, `to` and `domain` are form settings as in a project file. Recipients who must confirm first are mailed a link.',
     body: newForm,
     answer: formWithSettings,
     errors: ['DOMAIN_NOT_FOUND', 'PLAN_LIMIT'],
@@ -221,23 +221,23 @@ export const forms = {
     ...READ,
     readsLive: true,
     domains: 'narrow',
-    summary: 'Shows a form; slashes in its id may be written as they are.',
+    summary: 'Shows a form. Slashes in its ID need no escaping.',
     answer: formWithSettings,
     errors: ['FORM_NOT_FOUND'],
   }),
   change: route('PATCH /forms/*id', {
     ...WRITE,
-    summary: 'Changes settings of a form that the API created; null restores a default.',
-    description: 'Forms of a configuration are changed there (409).',
+    summary: 'Changes settings of a form created through the API; null restores a default.',
+    description: 'A form of a configuration can be changed only there (409).',
     body: newForm.omit({ domain: true }).partial(),
     answer: formWithSettings,
     errors: ['FORM_NOT_FOUND', 'CONFLICT'],
   }),
   remove: route('DELETE /forms/*id', {
     ...WRITE,
-    summary: 'Deletes a form that the API created, and shows it.',
+    summary: 'Deletes a form created through the API, and shows it.',
     description:
-      'Its submissions are kept as before; queued mail is still sent. Forms of a configuration are removed there (409).',
+      'Its submissions are kept; queued mail is still sent. A form of a configuration can be removed only there (409).',
     answer: formWithSettings,
     errors: ['FORM_NOT_FOUND', 'CONFLICT'],
   }),
@@ -245,7 +245,7 @@ export const forms = {
 
 const READ_INSTANT = { permission: 'forms.read', domains: 'refuse', tag: 'Instant forms' } as const;
 const WRITE_INSTANT = { ...READ_INSTANT, permission: 'forms.write' } as const;
-const instantBody = z.strictObject({ name: displayName, email: mailAddress.describe('Who gets the notifications.') });
+const instantBody = z.strictObject({ name: displayName, email: mailAddress.describe('Email address that gets the notifications.') });
 
 export const instantForms = {
   list: route('GET /instant/forms', {
@@ -259,7 +259,7 @@ export const instantForms = {
     ...WRITE_INSTANT,
     summary: 'Creates an instant form at `/f/{id}`.',
     description:
-      'If the recipient must agree first, a link is mailed to `email`; notifications wait until it is confirmed (`recipient_status`).',
+      'If the recipient must confirm first, a link is mailed to `email`; notifications wait until then (`recipient_status`).',
     body: instantBody,
     answer: instantForm,
     errors: ['PLAN_LIMIT'],
@@ -273,8 +273,8 @@ export const instantForms = {
   }),
   change: route('PATCH /instant/forms/:id', {
     ...WRITE_INSTANT,
-    summary: 'Changes the name of an instant form, or its recipient, who must then agree.',
-    description: 'An address that has not agreed yet is sent a new link; older links stop working.',
+    summary: 'Changes the name or the recipient of an instant form.',
+    description: 'A new recipient may have to confirm first. An address that has not confirmed yet is mailed a new link; older links stop working.',
     body: instantBody.partial(),
     answer: instantForm,
     errors: ['FORM_NOT_FOUND'],
@@ -282,7 +282,7 @@ export const instantForms = {
   remove: route('DELETE /instant/forms/:id', {
     ...WRITE_INSTANT,
     summary: 'Deletes an instant form, and shows it.',
-    description: 'Its submissions are kept as before; queued mail is still sent.',
+    description: 'Its submissions are kept; queued mail is still sent.',
     answer: instantForm,
     errors: ['FORM_NOT_FOUND'],
   }),
@@ -290,15 +290,15 @@ export const instantForms = {
 
 /** As with forms, the server checks the settings of each form with the schema of project files. */
 export const newCollection = z.strictObject({
-  name: identifier.describe('Its part of the address `/c/{collection}/{form}`, unique on a server.'),
+  name: identifier.describe('Its name in the URL `/c/{collection}/{form}`, unique on the server.'),
   title: label.optional().describe('Display name.'),
   settings: z
-    .strictObject({ requireApiKey: z.boolean().optional().describe('Require an API key for submissions.') })
+    .strictObject({ requireApiKey: z.boolean().optional().describe('Whether submissions require an API key.') })
     .optional(),
   allowed_origins: z.array(z.string()).optional().describe('Origins whose pages may post.'),
   forms: z
     .record(identifier, z.looseObject({ name: label.optional().describe('Display name.'), email: addresses }))
-    .describe('Forms by their id, each with the settings of a form in a project file.'),
+    .describe('Forms by their ID, each with form settings as in a project file.'),
 });
 
 const READ_COLLECTIONS = { permission: 'collections.read', domains: 'refuse', tag: 'Collections' } as const;
@@ -320,18 +320,18 @@ export const collections = {
   }),
   create: route('POST /collections', {
     ...WRITE_COLLECTIONS,
-    summary: 'Creates a collection; its forms are posted to at `/c/{collection}/{form}`.',
+    summary: 'Creates a collection; its forms are at `/c/{collection}/{form}`.',
     description:
-      'Its mail comes from `forms@` the host name of the server, in the built-in templates. With `settings.requireApiKey` a submission needs a key of the account that holds `forms.submit`. 409 if the name is taken; a client that finds many taken names has to wait (429).',
+      'Its mail is sent from `forms@` the server’s host name, with the built-in templates. With `settings.requireApiKey`, a submission needs a key of the account with `forms.submit`. 409 if the name is taken; a client that tries many taken names must wait (429).',
     body: newCollection,
     answer: collection,
     errors: ['CONFLICT', 'PLAN_LIMIT'],
   }),
   remove: route('DELETE /collections/:name', {
     ...WRITE_COLLECTIONS,
-    summary: 'Deletes a collection that the API created, and shows it.',
+    summary: 'Deletes a collection created through the API, and shows it.',
     description:
-      'The submissions of its forms are kept as before. A collection of a configuration is removed there (409).',
+      'The submissions of its forms are kept. A collection of a configuration can be removed only there (409).',
     answer: collection,
     errors: ['CONFLICT'],
   }),
@@ -342,17 +342,17 @@ const READ_RECIPIENTS = { permission: 'forms.read', domains: 'refuse', tag: 'Rec
 export const recipients = {
   list: route('GET /recipients', {
     ...READ_RECIPIENTS,
-    summary: 'Lists the addresses that were asked to agree to mail of the account.',
+    summary: 'Lists the addresses that were asked to agree to mail from the account.',
     query: z.strictObject(listingByName()),
     answer: page({ recipients: z.array(recipient) }),
   }),
   ask: route('POST /recipients', {
     ...READ_RECIPIENTS,
     permission: 'forms.write',
-    summary: 'Asks an address to agree to mail of the account: mails it a link, which replaces the one before.',
+    summary: 'Asks an address to agree to mail from the account. A link is mailed to it, which replaces the previous one.',
     description:
-      'Not needed if the account is trusted or owns the domain of the address. A mailbox is asked at most 3 times a day, whoever asks; 403 if it wants no mail from this server.',
-    body: z.strictObject({ address: mailAddress.describe('Compared without case.') }),
+      'Not needed if the account is trusted or owns the address’s domain. A mailbox is asked at most 3 times a day in total; 403 if it refuses mail from this server.',
+    body: z.strictObject({ address: mailAddress.describe('Case is ignored.') }),
     answer: recipient,
     errors: ['RECIPIENT_NOT_CONFIRMED'],
   }),

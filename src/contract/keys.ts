@@ -19,14 +19,14 @@ const network = z
 function listOf<Item extends z.ZodType>(item: Item) {
   return z
     .array(item)
-    .min(1, 'must name at least one; leave it out for no such restriction')
-    .max(MAX_ENTRIES, `must name at most ${MAX_ENTRIES}`);
+    .min(1, 'must not be empty; omit it for no restriction')
+    .max(MAX_ENTRIES, `must have at most ${MAX_ENTRIES} entries`);
 }
 
 const newRestrictions = z.strictObject({
   ip_whitelist: listOf(network)
     .optional()
-    .describe('Addresses and networks (CIDR), IPv4 or IPv6, that may use the key.'),
+    .describe('IP addresses and networks (CIDR) that may use the key, IPv4 or IPv6.'),
   domain_restrictions: listOf(domainName).optional().describe('Domains that the key may be used for.'),
   rate_limit: limit.optional().describe('Requests per hour.'),
   burst_limit: limit.optional().describe('Requests per minute.'),
@@ -47,13 +47,13 @@ const restrictions = z.object({
 const keyStatus = z.object({
   id: z.string(),
   name: z.string(),
-  prefix: z.string().describe('How the value begins.'),
-  last4: z.string().describe('How the value ends.'),
+  prefix: z.string().describe('The beginning of the value.'),
+  last4: z.string().describe('The last four characters of the value.'),
   permissions: z.array(z.enum(PERMISSIONS)),
   restrictions,
   environment,
   expires_at: optionalTime,
-  last_used_at: optionalTime.describe('Written with a delay of some seconds.'),
+  last_used_at: optionalTime.describe('Updated with a delay of a few seconds.'),
 });
 
 /** A key as lists show it. */
@@ -81,9 +81,9 @@ export const keys = {
   status: route('GET /auth/status', {
     ...STATUS,
     summary: 'Shows the API key of the request and its account.',
-    description: 'The first request to try with a new key.',
+    description: 'Use it to try a new key.',
     answer: z.object({
-      key: keyStatus.nullable().describe('null for the operator on the Unix socket, who needs none.'),
+      key: keyStatus.nullable().describe('null for the operator on the Unix socket, who needs no key.'),
       tenant: z.object({ id: z.string(), name: z.string(), plan: z.string() }),
     }),
   }),
@@ -91,7 +91,7 @@ export const keys = {
     ...READ,
     summary: 'Lists the API keys of the account, newest first, including revoked ones.',
     description:
-      'A key with `domain_restrictions` sees the keys whose domains are among its own; a test key sees test keys.',
+      'A key with `domain_restrictions` sees the keys whose domains are among its own; a test key sees only test keys.',
     query: z.strictObject(listing('key')),
     answer: page({ api_keys: z.array(apiKey) }),
   }),
@@ -104,28 +104,28 @@ export const keys = {
     ...WRITE,
     summary: 'Creates an API key and shows its value once.',
     description:
-      'The new key holds at most the permissions of the key that creates it. To rotate a key, create a new one, let the clients use it, and revoke the old one. Values that begin with `svc_sk_` hold every permission except perhaps `admin`; others begin with `svc_rk_`.',
+      'The new key has at most the permissions of the key that creates it. To rotate a key, create a new one, let the clients use it, and revoke the old one. The value of a key with every permission, with or without `admin`, begins with `svc_sk_`; all others begin with `svc_rk_`.',
     body: z.strictObject({
       name: label.describe('What it is for.'),
       environment: z
         .enum(['live', 'test'])
         .optional()
         .describe(
-          'Default: `live`. Mail that a test key causes is never delivered. A test key creates only test keys.',
+          'Default: `live`. Mail caused by a test key is never delivered. A test key creates only test keys.',
         ),
       permissions: z
         .array(z.enum([...PERMISSIONS, ...COARSE]))
         .optional()
         .describe(
-          'A coarse name, such as `forms`, stands for all permissions of its kind. Default: all that the creating key holds except `admin`, which must be named.',
+          'A coarse name, such as `forms`, stands for all permissions of its kind. Default: all permissions of the creating key except `admin`, which must be named.',
         ),
       restrictions: newRestrictions
         .optional()
-        .describe('At least as tight as those of the creating key; what is not named is taken from it.'),
+        .describe('At least as strict as those of the creating key; omitted ones are copied from it.'),
     }),
     answer: z.object({
       id: z.string(),
-      key: z.string().describe('The value. It is shown here and never again.'),
+      key: z.string().describe('The value. It is shown only once.'),
       name: z.string(),
       environment,
       permissions: z.array(z.enum(PERMISSIONS)),
@@ -138,7 +138,7 @@ export const keys = {
     ...WRITE,
     summary: 'Revokes an API key at once, and shows it.',
     description:
-      'The keys that it created stay active, because a key is rotated by creating its successor with it: `active_children` lists them. If a key was stolen, revoke them too with `with_children=true`. A key may revoke itself. A key that was revoked before stays as it is.',
+      'The keys that it created stay active, because a key is rotated by creating its successor with it: `active_children` lists them. If a key was stolen, revoke them too with `with_children=true`. A key may revoke itself. Revoking a key again changes nothing.',
     query: z.strictObject({
       with_children: flag.describe('Also revoke every active key that it created, directly or indirectly.'),
     }),
@@ -149,14 +149,14 @@ export const keys = {
   }),
   limits: route('GET /rate-limits', {
     ...STATUS,
-    summary: 'Shows what the rate limits leave.',
+    summary: 'Shows how much is left of the rate limits.',
     description:
-      'Shows the tightest of the limits of the account, the key and (per minute) the address. The request itself counts. Without an hourly limit the hour is sixty times the minute of the address. Messages are counted per recipient; messages that wait for the plan count as used.',
+      'Shows the strictest of the limits of the account, the key and (per minute) the IP address. The request itself counts. Without an hourly limit, the hourly value is sixty times the per-minute limit of the IP address. Messages are counted per recipient; messages that wait because of the plan’s limit count as used.',
     answer: z.object({
       rate_limits: z.object({
         requests_per_hour: rateWindow,
         requests_per_minute: rateWindow,
-        messages_per_hour: rateWindow.nullable().describe('Of the account; null: no such limit.'),
+        messages_per_hour: rateWindow.nullable().describe('Limit of the account; null: none.'),
         messages_per_day: rateWindow.nullable().describe('The same for 24 hours.'),
       }),
     }),

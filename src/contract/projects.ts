@@ -14,17 +14,17 @@ const project = z.object({
   name: z.string(),
   slug: z.string(),
   environment,
-  source: source.describe('A file on a server, a push, or `POST /projects`.'),
+  source: source.describe('Where the project comes from: a file on a server, a push, or `POST /projects`.'),
   managed_by: z
     .object({ machine: z.string(), file: z.string() })
     .nullable()
     .describe('The file that manages the project, and its machine; null if a push may change the project.'),
-  file_missing: z.boolean().describe('That file is gone. The project stays deployed until it is deleted.'),
+  file_missing: z.boolean().describe('Whether that file is gone. The project stays deployed until it is deleted.'),
   revision: z.string().describe('The deployed revision.'),
   created_at: time,
 });
 
-/** A place in a configuration, and what is to be said about it. */
+/** A place in a configuration, and what to say about it. */
 export const finding = z.object({
   path: z.string().describe('Such as domains.example.com.forms.contact.rateLimit.'),
   message: z.string(),
@@ -35,53 +35,53 @@ export const finding = z.object({
 /** The contents of a bundle's files by name. */
 export const files = z
   .record(
-    z.string().refine(isWithin, 'must be a path below the folder of the YAML, such as templates/contact.html'),
+    z.string().refine(isWithin, 'must be a path below the folder of the YAML file, such as templates/contact.html'),
     z.string(),
   )
   .refine(
     (all) => new Set(Object.keys(all).map((name) => normalize(name))).size === Object.keys(all).length,
-    'must name each file once: ./a.html and a.html are one',
+    'must name each file once: ./a.html and a.html are the same file',
   )
-  .refine((all) => Object.keys(all).length <= MAX_FILES, `must be ${MAX_FILES} files at most`)
-  .refine((all) => bytesOf(all) <= MAX_FILES_BYTES, 'must be 5 MiB together at most');
+  .refine((all) => Object.keys(all).length <= MAX_FILES, `must be at most ${MAX_FILES} files`)
+  .refine((all) => bytesOf(all) <= MAX_FILES_BYTES, 'must be at most 5 MiB in total');
 
 const base_revision = z
   .string()
   .nullable()
   .optional()
   .describe(
-    'The revision that this one replaces, null for a project without one: 409 if another is deployed. Default: any.',
+    'The revision to replace; null for a project without one. 409 if another revision is deployed. Default: any.',
   );
 
 const changes = z.array(
   z.object({
     op: z.enum(['add', 'remove', 'change']),
     path: z.string(),
-    keys: z.array(z.string()).describe('The path, key by key, because names of domains contain dots.'),
-    from: z.unknown().describe('null if it is new.'),
+    keys: z.array(z.string()).describe('The path as a list of keys, because domain names contain dots.'),
+    from: z.unknown().describe('null if it was added.'),
     to: z.unknown().describe('null if it was removed.'),
   }),
 );
 
 const revision = z.object({
   id: z.string(),
-  created_at: time.describe('When it was deployed last.'),
-  current: z.boolean().describe('It is deployed now.'),
-  size: z.int().nullable().describe('Bytes of the YAML and its files.'),
+  created_at: time.describe('When it was last deployed.'),
+  current: z.boolean().describe('Whether it is deployed now.'),
+  size: z.int().nullable().describe('Size of the YAML and its files in bytes.'),
   author: z
     .object({
       kind: z.enum(['key', 'session', 'operator', 'file']),
-      id: z.string().nullable().describe('Of the API key.'),
-      name: z.string().nullable().describe('Of the key, the account, or the machine and its file.'),
+      id: z.string().nullable().describe('ID of the API key.'),
+      name: z.string().nullable().describe('Name of the key or account, or the machine and its file.'),
     })
     .nullable()
-    .describe('Who deployed it last; null if that was before Postern recorded it.'),
+    .describe('Who last deployed it; null if this was not recorded yet.'),
 });
 
 const pushed = z.object({
   changes,
   warnings: z.array(finding),
-  revision: z.string().nullable().describe('The deployed revision; after a dry run the one that was deployed before.'),
+  revision: z.string().nullable().describe('The deployed revision. A dry run does not change it.'),
 });
 
 const READ = { permission: 'projects.read', domains: 'narrow', tag: 'Projects' } as const;
@@ -102,8 +102,8 @@ export const projects = {
     summary: 'Creates a project without domains.',
     description: 'Add domains with `POST /domains`, or push a YAML file.',
     body: z.strictObject({
-      name: label.describe('For people.'),
-      slug: slug.optional().describe('Its name in addresses and commands. Default: made from the name.'),
+      name: label.describe('Display name.'),
+      slug: slug.optional().describe('Its name in URLs and commands. Default: derived from the name.'),
     }),
     answer: project,
     errors: ['CONFLICT', 'PLAN_LIMIT'],
@@ -113,10 +113,10 @@ export const projects = {
     ...WRITE,
     summary: 'Deletes a project, and shows it as it was.',
     description:
-      'Its domains and forms stop working at once. Submissions are kept, and queued mail is still sent. A project that a file manages can be deleted once that file is gone.',
+      'Its domains and forms stop working at once. Submissions are kept, and queued mail is still sent. A project managed by a file can be deleted after the file is gone.',
     query: z.strictObject({
       force: flag.describe(
-        'Delete it although its file may still be there, such as on a machine that is gone. A file that is loaded again deploys it again.',
+        'Delete it even if its file may still exist, for example on a machine that is gone. If that file is loaded again, it deploys the project again.',
       ),
     }),
     answer: project,
@@ -133,14 +133,14 @@ export const projects = {
       revision: z.string().nullable().describe('The revision shown: the deployed one, or the one in the query.'),
       revisions: z
         .array(z.object({ id: z.string(), created_at: time, current: z.boolean() }))
-        .describe('The latest 100, newest first; any of them can be restored.'),
+        .describe('The latest 100, newest first. Any of them can be restored.'),
     }),
   }),
   revisions: route('GET /projects/:slug/revisions', {
     ...READ,
     readsLive: true,
-    summary: 'Lists the revisions of a project, the one deployed last first.',
-    description: 'A content has one revision: pushed again, it moves to the top. Any of them can be restored.',
+    summary: 'Lists the revisions of a project, the most recently deployed first.',
+    description: 'The same content is always one revision: if you push it again, that revision moves to the top. Any revision can be restored.',
     query: z.strictObject({ limit: pageSize, cursor: cursor(/^\d{1,16}-rev_[0-9a-z]{26}$/) }),
     answer: page({ revisions: z.array(revision) }),
   }),
@@ -156,9 +156,9 @@ export const projects = {
   }),
   push: route('PUT /projects/:slug/config', {
     ...WRITE,
-    summary: 'Pushes a configuration: validates it, and deploys it as a whole.',
+    summary: 'Pushes a configuration: validates it and deploys all of it.',
     description:
-      'Creates the project if there is none. Errors are answered with path, line and column, and change nothing. Recipients who must agree first are named in `warnings`, and are mailed a link. References to secrets (`${NAME}`, `file:/…`) are refused, because they would be the server’s.',
+      'Creates the project if it does not exist. If the configuration has errors, nothing changes, and the answer lists them with path, line and column. Recipients who must confirm first are listed in `warnings` and are mailed a link. References to secrets (`${NAME}`, `file:/…`) are rejected, because they would read secrets of the server.',
     query: z.strictObject({ dry_run: flag.describe('Only show what would change.') }),
     body: z.strictObject({
       base_revision,
@@ -166,7 +166,7 @@ export const projects = {
       files: files
         .default({})
         .describe(
-          'Contents of the files that it names with html_file or logo, by the name as written there; an image as a data: URL.',
+          'Contents of the files named in html_file or logo, by the name as written there. Images are data: URLs.',
         ),
     }),
     maxBody: MAX_BODY_BYTES,
@@ -182,7 +182,7 @@ export const projects = {
   }),
 };
 
-/** A relative path that leads nowhere else. */
+/** A relative path that stays inside its folder. */
 function isWithin(path: string): boolean {
   const steps = path.split('/');
   return path.length <= 500 && !/[\\\p{Cc}]/u.test(path) && steps.every((step) => step !== '' && step !== '..');

@@ -18,7 +18,7 @@ import {
   until,
 } from './values.ts';
 
-/** What happened to a thing, step by step. */
+/** What happened to an object, step by step. */
 export const timeline = z
   .array(
     z.object({
@@ -26,9 +26,9 @@ export const timeline = z
       step: z
         .string()
         .describe(
-          '`request`, `inbound`, `judged`, `message`, `attempt`, `end`, `event`, `webhook`; `waits` is yet to come.',
+          '`request`, `inbound`, `judged`, `message`, `attempt`, `end`, `event`, `webhook`; `waits` is still to come.',
         ),
-      id: z.string().describe('The id of what it happened to.'),
+      id: z.string().describe('ID of the object that it happened to.'),
       text: z.string(),
     }),
   )
@@ -37,17 +37,17 @@ export const timeline = z
 /** A domain, or a webhook by its id. */
 const destinationName = parsed(
   (text) => (text.startsWith('whk_') ? text : parseDomain(text)),
-  'must be a domain name such as example.com, or the id of a webhook (whk_…)',
+  'must be a domain name such as example.com, or the ID of a webhook (whk_…)',
 );
 
 const delivery = z.object({
   id: z.string().describe('`dlv_…` for mail, `whd_…` for a webhook delivery.'),
   message: z.string(),
   tenant: z.string(),
-  recipient: z.string().describe('An address; for a webhook delivery the origin of its URL.'),
+  recipient: z.string().describe('An email address; for a webhook delivery, the origin of its URL.'),
   destination: z.string().describe('The domain of the recipient, or the webhook (`whk_…`).'),
-  held: z.boolean().describe('Whether the operator holds it or its destination: it waits until it is released.'),
-  suspended: z.boolean().describe('Whether its account is suspended: it waits until that ends, or it expires.'),
+  held: z.boolean().describe('Whether the operator holds it or its destination. It waits until it is released.'),
+  suspended: z.boolean().describe('Whether its account is suspended. It waits until the suspension ends or it expires.'),
   state: deliveryState,
   attempts: z.int(),
   next_attempt_at: optionalTime,
@@ -70,7 +70,7 @@ const attempt = z.object({
     .string()
     .nullable()
     .describe(
-      'What came of the policy: `success`, or a failure in the words of RFC 8460, such as `certificate-expired`.',
+      'Result of the policy: `success`, or a failure type from RFC 8460, such as `certificate-expired`.',
     ),
   outcome: z.enum(['delivered', 'deferred', 'bounced', 'expired', 'interrupted', 'captured']),
   reply: z.string(),
@@ -87,7 +87,7 @@ const message = z.object({
 });
 const changed = z.object({
   deliveries: z.array(z.string()),
-  held: z.array(z.string()).describe('Those of their destinations that the operator holds.'),
+  held: z.array(z.string()).describe('Their destinations that the operator holds.'),
 });
 const destination = z.strictObject({
   domain: destinationName.describe('Domain of the recipients, such as example.com, or a webhook (`whk_…`).'),
@@ -105,8 +105,8 @@ const filter = {
   sender: domainName.optional().describe('Only deliveries of mail from this domain.'),
   project: slug
     .optional()
-    .describe('Only deliveries of mail from the domains of this project (a slug) of `tenant`, or of the operator.'),
-  older_than: duration.optional().describe('Only deliveries that were queued longer ago, such as 2h or 3d.'),
+    .describe('Only deliveries of mail from the domains of this project (a slug), which belongs to `tenant` or else to the operator.'),
+  older_than: duration.optional().describe('Only deliveries queued longer ago than this, such as 2h or 3d.'),
 };
 
 const ADMIN = { permission: 'admin', domains: 'refuse', tag: 'Administration' } as const;
@@ -114,7 +114,7 @@ const ADMIN = { permission: 'admin', domains: 'refuse', tag: 'Administration' } 
 export const queue = {
   list: route('GET /admin/queue', {
     ...ADMIN,
-    summary: 'Lists deliveries of mail and to webhooks, newest first.',
+    summary: 'Lists mail and webhook deliveries, newest first.',
     query: z.strictObject({
       ...listing('dlv'),
       state: deliveryState.optional().describe('Only deliveries in this state.'),
@@ -124,37 +124,37 @@ export const queue = {
       deliveries: z.array(delivery),
       relay: relay
         .nullable()
-        .describe('The pause of the smarthost (`delivery.relay`): until then all mail for it waits. null: not paused.'),
+        .describe('Pause of the smarthost (`delivery.relay`); all its mail waits until it ends. null: not paused.'),
     }),
   }),
   destinations: route('GET /admin/queue/destinations', {
     ...ADMIN,
-    summary: 'Lists the destinations that mail or webhook deliveries wait for, those with the most first.',
+    summary: 'Lists the destinations with waiting mail or webhook deliveries, those with the most first.',
     description:
-      'Counts are up to 10 seconds old. Where very many destinations wait, the first answer may hold only a part of them (`complete`: false); ask again.',
+      'Counts are up to 10 seconds old. If there are very many destinations, the first answer may list only some of them (`complete`: false); repeat the request.',
     query: z.strictObject({
       limit: pageSize,
       state: z
         .enum(['all', 'failing', 'held'])
         .default('all')
-        .describe('`failing`: whose last connections failed, the worst first. `held`: those that the operator holds.'),
+        .describe('`failing`: destinations whose last connections failed, worst first. `held`: destinations that the operator holds.'),
     }),
     answer: z.object({
       destinations: z.array(
         z.object({
           destination: z.string().describe('A domain, or a webhook (`whk_…`).'),
-          waiting: z.int().describe('Deliveries that wait; 10000: or more.'),
-          oldest_at: optionalTime.describe('When the oldest of the 100 that are due first was accepted.'),
+          waiting: z.int().describe('Number of waiting deliveries; 10000 means that many or more.'),
+          oldest_at: optionalTime.describe('When the oldest of the 100 deliveries that are due next was accepted.'),
           next_attempt_at: optionalTime,
           held: z.boolean(),
           paused_until: optionalTime,
-          failures: z.int().describe('Connection failures in a row.'),
+          failures: z.int().describe('Consecutive connection failures.'),
           last_error: z.string().nullable().describe('Why the last connection failed.'),
-          last_reply: z.string().nullable().describe('The last reply to one of the deliveries that wait.'),
+          last_reply: z.string().nullable().describe('The last reply to one of the waiting deliveries.'),
         }),
       ),
-      relay: relay.nullable().describe('The pause of the smarthost (`delivery.relay`). null: not paused.'),
-      count: z.int().describe('Number of destinations that deliveries wait for.'),
+      relay: relay.nullable().describe('Pause of the smarthost (`delivery.relay`). null: not paused.'),
+      count: z.int().describe('Number of destinations with waiting deliveries.'),
       counted_at: time,
       complete: z.boolean(),
     }),
@@ -163,7 +163,7 @@ export const queue = {
     ...ADMIN,
     summary: 'Retries, cancels, holds or releases all waiting deliveries that match.',
     description:
-      '`retry` makes them due now, `cancel` ends them, `hold` keeps them without expiring until `release`. It applies to what waits now, not to later mail. Deliveries with an attempt in progress are left alone and counted in `in_progress`.',
+      '`retry` makes them due now; `cancel` cancels them; `hold` keeps them, without expiring, until `release`. This applies to deliveries that are waiting now, not to later mail. Deliveries with an attempt in progress are skipped and counted in `in_progress`.',
     body: z.strictObject({
       action,
       filter: z
@@ -171,14 +171,14 @@ export const queue = {
           ...filter,
           state: z.enum(['queued', 'deferred']).optional().describe('Only deliveries in this state.'),
         })
-        .refine((given) => Object.keys(given).length > 0, 'must name what is to match'),
-      dry_run: z.boolean().default(false).describe('Only count.'),
+        .refine((given) => Object.keys(given).length > 0, 'must have at least one condition'),
+      dry_run: z.boolean().default(false).describe('Count without changing anything.'),
     }),
     answer: z.object({ action, count: z.int(), in_progress: z.int(), dry_run: z.boolean() }),
   }),
   hold: route('POST /admin/queue/hold', {
     ...ADMIN,
-    summary: 'Holds everything for a domain or webhook until it is released.',
+    summary: 'Holds all mail to a domain, or all deliveries to a webhook, until released.',
     body: destination,
     answer: destinationState,
   }),
@@ -190,18 +190,18 @@ export const queue = {
   }),
   show: route('GET /admin/queue/:id', {
     ...ADMIN,
-    summary: 'Shows a message with its deliveries and every attempt.',
+    summary: 'Shows a message with its deliveries and all attempts.',
     answer: z.object({ message, deliveries: z.array(delivery.extend({ tries: z.array(attempt) })) }),
   }),
   retry: route('POST /admin/queue/:id/retry', {
     ...ADMIN,
-    summary: 'Makes a waiting delivery, or those of a message, due now.',
+    summary: 'Makes a waiting delivery, or all waiting deliveries of a message, due now.',
     answer: changed,
     errors: ['CONFLICT'],
   }),
   cancel: route('POST /admin/queue/:id/cancel', {
     ...ADMIN,
-    summary: 'Cancels a waiting delivery, or those of a message.',
+    summary: 'Cancels a waiting delivery, or all waiting deliveries of a message.',
     answer: changed,
     errors: ['CONFLICT'],
   }),
@@ -213,10 +213,10 @@ const reasonName = z.string().regex(/^[a-z_]{1,60}$/, 'must be a reason such as 
 /** A step of what would happen to mail. */
 export const explainStep = z.object({
   step: z.string().describe('A stable name: `domain`, `rule`, `recipients`, `route`, …'),
-  about: z.string().optional().describe('Which address it is about, if there are several.'),
+  about: z.string().optional().describe('The email address it is about, if there are several.'),
   verdict: z
     .enum(['ok', 'warning', 'stop'])
-    .describe('`stop`: mail gets no further, or waits. `warning`: something may go wrong.'),
+    .describe('`stop`: mail stops here or waits. `warning`: something may go wrong.'),
   found: z.string(),
   because: z.string(),
 });
@@ -242,12 +242,12 @@ export const inbound = {
     permission: 'forms.read',
     domains: 'narrow',
     tag: 'Messages',
-    summary: 'Lists the recipients of incoming mail, accepted or refused, newest first.',
+    summary: 'Lists the recipients of incoming mail, accepted or not, newest first.',
     description:
-      'A page looks at a bounded number of entries: with filters it may hold few or none although there is a `next_cursor`. `count` is exact unless `count_is_more` is true: then there are, or may be, more.',
+      'Each page searches a limited number of entries: with filters, it may have few entries or none even if there is a `next_cursor`. If `count_is_more` is true, there may be more than `count`; otherwise `count` is exact.',
     query: z.strictObject({
       ...listing('inl'),
-      outcome: inboundOutcome.optional().describe('Only what was accepted, rejected or deferred.'),
+      outcome: inboundOutcome.optional().describe('Only entries with this outcome.'),
       domain: domainName.optional().describe('Only mail for this domain.'),
       reason: reasonName.optional().describe('Only entries with this reason.'),
       recipient: mailAddress.optional().describe('Only mail for this address.'),
@@ -258,19 +258,19 @@ export const inbound = {
     answer: page({
       inbound: z.array(
         inboundEntry.extend({
-          tls: z.string().nullable().describe('TLS version; null for clear text and for what was refused.'),
-          size: z.int().nullable().describe('Bytes; null for what was refused.'),
+          tls: z.string().nullable().describe('TLS version; null for clear text and for mail that was not accepted.'),
+          size: z.int().nullable().describe('Bytes; null for mail that was not accepted.'),
           authentication: z
             .object({
-              from: z.string().describe('The author’s address; empty if it cannot be told.'),
+              from: z.string().describe('The author’s address; empty if it cannot be determined.'),
               spf: check,
               dkim: z.array(check.extend({ aligned: z.boolean() })),
               dmarc: check.extend({ policy: z.string() }),
               arc: z.string(),
             })
             .nullable()
-            .describe('What was found of the sender of an accepted message.'),
-          messages: z.array(z.string()).describe('The messages (`msg_…`) that it became.'),
+            .describe('Authentication results of an accepted message.'),
+          messages: z.array(z.string()).describe('The messages (`msg_…`) created from it.'),
         }),
       ),
       count_is_more: z.boolean(),
@@ -281,10 +281,10 @@ export const inbound = {
 export const mailLog = {
   inbound: route('GET /admin/inbound', {
     ...ADMIN,
-    summary: 'Lists the recipients of incoming mail, accepted or refused, newest first.',
+    summary: 'Lists the recipients of incoming mail, accepted or not, newest first.',
     query: z.strictObject({
       ...listing('inl'),
-      outcome: inboundOutcome.optional().describe('Only what was accepted, rejected or deferred.'),
+      outcome: inboundOutcome.optional().describe('Only entries with this outcome.'),
       domain: domainName.optional().describe('Only mail for this domain.'),
       reason: reasonName.optional().describe('Only entries with this reason.'),
       from: since.optional().describe('Only entries since this date or time.'),
@@ -292,15 +292,15 @@ export const mailLog = {
     }),
     answer: page({
       inbound: z.array(
-        inboundEntry.extend({ tenant: z.string().nullable().describe('The account of the address; null: nobody’s.') }),
+        inboundEntry.extend({ tenant: z.string().nullable().describe('The account that the address belongs to; null: none.') }),
       ),
     }),
   }),
   trace: route('GET /admin/trace/:id', {
     ...ADMIN,
-    summary: 'Shows everything that happened to a request, submission or message.',
+    summary: 'Shows what happened to a request, submission or message.',
     description:
-      'Takes the id of a request (`req_…`, the `X-Request-Id` of an answer), submission, message, delivery, event or inbound message, or a Message-ID. Events and attempts are shown as long as they are kept.',
+      'Accepts the ID of a request (`req_…`, the `X-Request-Id` of an answer), submission, message, delivery, event or inbound message, or a Message-ID. Events and attempts are shown while they are kept.',
     answer: z.object({
       id: z.string(),
       request: z.string().nullable(),
@@ -313,13 +313,13 @@ export const mailLog = {
     ...ADMIN,
     summary: 'Explains what would happen to mail for an address, or to a post to a form.',
     description:
-      'Nothing is sent. An address of a domain of this server is explained as incoming mail, any other as outgoing mail; DNS is asked at once.',
+      'Nothing is sent. An address of a domain of this server is explained as incoming mail, any other address as outgoing mail. DNS is queried at once.',
     query: z.strictObject({
       what: z
         .string()
         .min(1)
         .max(400)
-        .describe('An address, or a form: `example.com/contact`, `c/team/join`, `frm_…`.'),
+        .describe('An email address, or a form: `example.com/contact`, `c/team/join`, `frm_…`.'),
     }),
     answer: z.object({
       what: z.string(),

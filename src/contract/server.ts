@@ -17,17 +17,17 @@ const backup = z.object({
   state: z.enum(['none', 'copying', 'verifying', 'verified', 'fetching', 'failed']),
   done: z.int().optional().describe('Bytes copied.'),
   total: z.int().optional().describe('Bytes to copy.'),
-  size: z.int().optional().describe('Bytes of the verified copy.'),
-  sha256: z.string().optional().describe('Of the verified copy, in hex.'),
-  rows: z.int().optional().describe('In all its tables.'),
-  schema: z.string().optional().describe('Of the verified copy: its newest migration.'),
-  version: z.string().describe('Of the server.'),
+  size: z.int().optional().describe('Size of the verified copy in bytes.'),
+  sha256: z.string().optional().describe('SHA-256 of the verified copy, in hexadecimal.'),
+  rows: z.int().optional().describe('Rows in all tables.'),
+  schema: z.string().optional().describe('Newest migration of the verified copy.'),
+  version: z.string().describe('Version of the server.'),
   hostname: z.string().describe('server.hostname.'),
-  server_file: z.string().describe('The server.yml of the daemon.'),
+  server_file: z.string().describe('Path of the server’s server.yml.'),
   bucket: z
     .string()
     .nullable()
-    .describe('The bucket of storage.url, whose objects are not in the copy. null: there is none.'),
+    .describe('The bucket in storage.url, whose objects are not in the copy. null: no bucket is configured.'),
   reason: z.string().optional().describe('Why it failed.'),
 });
 
@@ -35,13 +35,13 @@ export const backups = {
   begin: route('POST /admin/backup', {
     ...BACKUP,
     summary: 'Starts a backup of the database: a consistent, verified copy, while the server runs.',
-    description: `${SOCKET_ONLY} One backup runs at a time; it is given up if nobody asks for its state for a minute.`,
+    description: `${SOCKET_ONLY} Only one backup runs at a time. It is cancelled if its state is not requested for a minute.`,
     answer: backup,
   }),
   show: route('GET /admin/backup', { ...BACKUP, summary: 'Shows the progress of the backup.', answer: backup }),
   download: route('GET /admin/backup/file', {
     ...BACKUP,
-    summary: 'Downloads the verified copy once; it is removed from the server then, also if the download breaks off.',
+    summary: 'Downloads the verified copy once. It is then removed from the server, even if the download fails.',
     answer: z.string(),
     alsoAnswers: 'application/octet-stream',
     errors: ['CONFLICT', 'NOT_FOUND'],
@@ -57,7 +57,7 @@ const seconds = z.number();
 const latency = z
   .object({
     buckets: z.array(
-      z.object({ le: seconds.nullable().describe('Upper bound in seconds; null: none.'), count: z.int() }),
+      z.object({ le: seconds.nullable().describe('Upper bound in seconds; null: no bound.'), count: z.int() }),
     ),
     count: z.int(),
   })
@@ -66,9 +66,9 @@ const latency = z
 export const status = {
   show: route('GET /admin/status', {
     ...ADMIN,
-    summary: 'Shows what the server does now: queue, counters, latencies, the worst destinations and problems.',
+    summary: 'Shows what the server is doing now: queue, counters, latencies, worst destinations and problems.',
     description:
-      'Cheap enough to be asked every second; `postern top` does. Counters and latencies are of this daemon.',
+      'It can be requested every second, as `postern top` does. Counters and latencies are those of the daemon that answers.',
     answer: z.object({
       hostname: z.string(),
       version: z.string(),
@@ -80,14 +80,14 @@ export const status = {
         queued: z.int(),
         sending: z.int(),
         deferred: z.int(),
-        oldest_due_seconds: seconds.describe('Age of the oldest due delivery; what is held or paused does not count.'),
-        paused: z.int().describe('Destinations that wait for their next try.'),
+        oldest_due_seconds: seconds.describe('Age of the oldest due delivery, except held and paused ones.'),
+        paused: z.int().describe('Destinations that are paused until their next attempt.'),
         held: z.int().describe('Destinations that the operator holds.'),
       }),
-      accepted_last_minute: z.int().describe('Deliveries of mail that were queued.'),
+      accepted_last_minute: z.int().describe('Mail deliveries queued in the last minute.'),
       deliveries: z
         .object({ delivered: z.int(), deferred: z.int(), bounced: z.int(), expired: z.int() })
-        .describe('Ends of delivery attempts since the start of the process.'),
+        .describe('Results of delivery attempts since the start of the process.'),
       latencies: z.object({
         form: latency.describe('HTTP requests to forms.'),
         smtp: latency.describe('Outbound SMTP transactions.'),
@@ -97,15 +97,15 @@ export const status = {
         .array(
           z.object({
             destination: z.string().describe('A domain, or a webhook (`whk_…`).'),
-            waiting: z.int().describe('500: or more.'),
+            waiting: z.int().describe('500 means that many or more.'),
             held: z.boolean(),
-            failures: z.int().describe('Connection failures in a row.'),
+            failures: z.int().describe('Consecutive connection failures.'),
             paused_until: optionalTime,
             reason: z.string().nullable().describe('The last failure, or the last reply.'),
           }),
         )
-        .describe('At most 20 of those for which mail waits: first those that fail, then those that are held.'),
-      problems: z.array(z.string()).describe('What somebody has to look at; `postern doctor` says more.'),
+        .describe('At most 20 destinations with waiting mail: failing ones first, then held ones.'),
+      problems: z.array(z.string()).describe('What needs attention; `postern doctor` shows details.'),
     }),
   }),
 };
@@ -113,9 +113,9 @@ export const status = {
 export const configCheck = {
   check: route('POST /admin/config/check', {
     ...ADMIN,
-    summary: 'Checks server.yml and the project files as the daemon reads them, and changes nothing.',
+    summary: 'Checks server.yml and the project files as the server would read them, and changes nothing.',
     answer: z.object({
-      file: z.string().describe('The server.yml of the daemon.'),
+      file: z.string().describe('Path of the server’s server.yml.'),
       projects: z.int(),
       errors: z.array(z.string()),
       warnings: z.array(z.string()),
@@ -123,13 +123,13 @@ export const configCheck = {
   }),
   reload: route('POST /admin/config/reload', {
     ...ADMIN,
-    summary: 'Reads server.yml and the project files again, as SIGHUP does, and applies what is valid.',
+    summary: 'Reloads server.yml and the project files, as SIGHUP does, and applies what is valid.',
     description:
-      'What is invalid changes nothing: its last valid version stays active, and `problems` says what is wrong with it.',
+      'An invalid file is not applied: its last valid version stays active, and `problems` says what is wrong.',
     answer: z.object({
       outcome: z
         .enum(['applied', 'unchanged', 'refused'])
-        .describe('`refused`: nothing was applied. `applied`: something was; see `problems` for what was not.'),
+        .describe('`refused`: nothing was applied. `applied`: changes were applied; see `problems` for those that were not.'),
       changes: z.array(
         z.object({
           op: z.enum(['add', 'remove', 'change']),
@@ -146,13 +146,13 @@ export const configCheck = {
 export const serverLog = {
   list: route('GET /admin/logs', {
     ...ADMIN,
-    summary: 'Shows the last hour of the log, newest first, or what names an id.',
+    summary: 'Shows the last hour of the log, newest first, or only lines about one ID.',
     description:
-      'Up to 4 MiB of the log of this daemon since its start, as `log.level` and `log.redact_addresses` have it. Lines about delivery come up to 2 seconds late. The journal has all of it.',
+      'Up to 4 MiB of this daemon’s log since its start, subject to `log.level` and `log.redact_addresses`. Lines about deliveries may appear 2 seconds late. The journal has the complete log.',
     query: z.strictObject({
       id: z
         .string()
-        .regex(/^[a-z]{3}_[0-9a-z]{26}$/, 'must be an id such as req_…, sub_…, msg_… or dlv_…')
+        .regex(/^[a-z]{3}_[0-9a-z]{26}$/, 'must be an ID such as req_…, sub_…, msg_… or dlv_…')
         .optional()
         .describe('Only lines that name this request, submission, message, delivery or other object.'),
       limit: pageSize,
@@ -167,7 +167,7 @@ export const serverLog = {
           fields: z.record(z.string(), z.unknown()),
         }),
       ),
-      since: optionalTime.describe('When the oldest line that is kept was written. null: there is none.'),
+      since: optionalTime.describe('When the oldest kept line was written. null: there is none.'),
     }),
   }),
 };
@@ -175,16 +175,16 @@ export const serverLog = {
 export const serverConfig = {
   show: route('GET /admin/config', {
     ...ADMIN,
-    summary: 'Shows the settings of server.yml that are active.',
-    description: 'References to secrets are shown as they are written, passwords and keys as `***`.',
+    summary: 'Shows the active settings of server.yml.',
+    description: 'References to secrets are shown as written, passwords and keys as `***`.',
     answer: z.object({
-      file: z.string().describe('The server.yml of the daemon.'),
+      file: z.string().describe('Path of the server’s server.yml.'),
       settings: z.array(
         z.object({
           path: z.string().describe('The key, such as log.level.'),
-          value: z.unknown().describe('As it is written in YAML.'),
+          value: z.unknown().describe('As written in YAML.'),
           source: z.enum(['file', 'default']),
-          restart: z.boolean().describe('A change takes effect at the next start only.'),
+          restart: z.boolean().describe('Whether a change takes effect only after a restart.'),
         }),
       ),
       waiting: z.array(z.string()).describe('Keys whose new values take effect after a restart.'),
@@ -196,25 +196,25 @@ export const serverConfig = {
 export const doctor = {
   check: route('GET /admin/doctor', {
     ...ADMIN,
-    summary: 'Checks the server’s DNS, outbound connections, machine and configuration; takes up to half a minute.',
+    summary: 'Checks the server’s DNS, outbound connections, machine and configuration. This takes up to half a minute.',
     query: z.strictObject({
       dnsbl: z
         .union([z.string(), z.array(z.string())])
         .transform((zones) => [zones].flat())
-        .pipe(z.array(zone).max(MAX_BLOCK_LISTS, `must be ${MAX_BLOCK_LISTS} zones at most`))
+        .pipe(z.array(zone).max(MAX_BLOCK_LISTS, `must be at most ${MAX_BLOCK_LISTS} zones`))
         .default([])
-        .describe('A DNS block list to look the server’s addresses up in, such as zen.spamhaus.org; may be repeated.'),
+        .describe('A DNS block list to check the server’s IP addresses against, such as zen.spamhaus.org. May be repeated.'),
       port25: z
         .string()
         .regex(/^(\[[0-9a-fA-F:.]+\]|[A-Za-z0-9.-]{1,253})(:\d{1,5})?$/, 'must be a host or host:port')
         .refine((text) => Number(/\]?:(\d+)$/.exec(text)?.[1] ?? 25) <= 65_535, 'must name a port up to 65535')
         .optional()
-        .describe('A mail server to try. Default: the smarthost, or the servers of well-known domains.'),
+        .describe('A mail server to connect to. Default: the smarthost, or the mail servers of well-known domains.'),
     }),
     answer: z.object({
       checks: z.array(
         z.object({
-          name: z.string().describe('A stable name, such as reverse_dns; several checks may have one name.'),
+          name: z.string().describe('A stable name, such as reverse_dns; several checks may share one.'),
           status: z.enum(['ok', 'warning', 'failed', 'unknown']).describe('`unknown`: it could not be checked.'),
           found: z.string(),
           advice: z.string().optional().describe('What to do.'),

@@ -24,15 +24,15 @@ const secretText = z.string().min(1, 'must not be empty').max(MAX_TOKEN_LENGTH, 
 const session = z.object({
   id: z.string(),
   tenant: z.object({ id: z.string(), name: z.string(), email: z.string() }).describe('The account that signed in.'),
-  operator: z.boolean().describe('Whether the session may do everything on this server, and act for any account.'),
+  operator: z.boolean().describe('Whether it is an operator session, which may do everything and act for any account.'),
   acting_for: z
     .object({ id: z.string(), name: z.string() })
     .nullable()
-    .describe('The account that `X-Postern-Tenant` names; null: its own.'),
+    .describe('The account named by `X-Postern-Tenant`; null: its own.'),
   environment,
   created_at: time,
-  expires_at: time.describe('When it ends, however much it is used.'),
-  permissions: z.array(z.enum(PERMISSIONS)).describe('None until one-time codes are set up, if they are required.'),
+  expires_at: time.describe('When it ends, even if it is in use.'),
+  permissions: z.array(z.enum(PERMISSIONS)).describe('Empty until one-time codes are set up, if they are required.'),
   totp: z.object({
     enabled: z.boolean().describe('Whether the account requires one-time codes.'),
     required: z.boolean().describe('server.console.require_totp.'),
@@ -43,20 +43,20 @@ const session = z.object({
 const listedSession = z.object({
   id: z.string(),
   created_at: time,
-  used_at: time.describe('Written at most once a minute.'),
-  ip: z.string().describe('Of the client that used it last.'),
+  used_at: time.describe('Updated at most once a minute.'),
+  ip: z.string().describe('IP address of the client that last used it.'),
   user_agent: z.string(),
-  current: z.boolean().describe('Whether this request was made in it.'),
+  current: z.boolean().describe('Whether this request uses it.'),
 });
 
 const IN_BROWSER =
-  'For the pages of this server alone: the request must come from a browser, from the origin of the server (`Sec-Fetch-Site: same-origin`, `Origin`).';
+  'Only for pages of this server: the request must come from a browser and from the server’s origin (`Sec-Fetch-Site: same-origin`, `Origin`).';
 
 export const sessions = {
   show: route('GET /auth/session', {
     ...OPEN,
     summary: 'Shows who is signed in to the console.',
-    description: `Needs no sign-in. ${IN_BROWSER} In other requests nobody is signed in.`,
+    description: `Needs no sign-in. ${IN_BROWSER} Any other request counts as not signed in.`,
     answer: z.object({
       session: session.nullable().describe('null: nobody is signed in.'),
       dev: z.boolean().describe('Whether this is the local environment of `postern dev`.'),
@@ -66,12 +66,12 @@ export const sessions = {
   signIn: route('POST /auth/session', {
     ...OPEN,
     summary: 'Signs in to the console with an API key or a link, or mails a link.',
-    description: `${IN_BROWSER} \`signed_in\` sets a cookie, with which requests of the console need no API key. \`code_needed\`: send the same again with \`code\`. \`mail_sent\`: if the address is that of an account, a link is mailed to it, which works once within 15 minutes in the same browser.`,
+    description: `${IN_BROWSER} \`signed_in\` sets a cookie; with it, requests from the console need no API key. \`code_needed\`: repeat the request with \`code\`. \`mail_sent\`: if the address belongs to an account, a link is mailed to it. The link works once, within 15 minutes, in the same browser.`,
     body: z
       .strictObject({
-        key: secretText.optional().describe('An API key. The session may do what the key may, and ends with it.'),
-        email: mailAddress.optional().describe('The address of an account.'),
-        token: secretText.optional().describe('Of a link that was mailed, or that `postern console` printed.'),
+        key: secretText.optional().describe('An API key. The session has the permissions of the key, and ends with it.'),
+        email: mailAddress.optional().describe('The email address of an account.'),
+        token: secretText.optional().describe('The token of a link that was mailed, or printed by `postern console`.'),
         code: code.optional(),
       })
       .refine(({ key, email, token }) => [key, email, token].filter((one) => one !== undefined).length === 1, {
@@ -99,8 +99,8 @@ export const sessions = {
   }),
   list: route('GET /auth/sessions', {
     ...READ,
-    summary: 'Lists the sessions of the account in the console, newest first.',
-    description: 'A session ends after 12 hours without use, and after 30 days. An account has at most 100.',
+    summary: 'Lists the console sessions of the account, newest first.',
+    description: 'A session ends after 12 hours without use, and after 30 days at the latest. An account has at most 100.',
     query: z.strictObject(listing('ses')),
     answer: page({ sessions: z.array(listedSession) }),
   }),
@@ -114,32 +114,32 @@ export const sessions = {
 export const totp = {
   start: route('POST /auth/totp', {
     ...WRITE,
-    summary: 'Begins to set up one-time codes (TOTP) for signing in to the console.',
+    summary: 'Starts setting up one-time codes (TOTP) for signing in to the console.',
     description:
-      'Add the secret to an authenticator app, then confirm it with a code. Until then nothing has changed; another call replaces the secret.',
+      'Add the secret to an authenticator app, then confirm it with a code. Until then nothing changes; another call replaces the secret.',
     body: z.strictObject({}),
     answer: z.object({
-      secret: z.string().describe('In Base32. It is shown here and never again.'),
-      uri: z.string().describe('The same as authenticator apps read it from a QR code.'),
+      secret: z.string().describe('In Base32. It is shown only once.'),
+      uri: z.string().describe('The secret as an `otpauth:` URI, for a QR code.'),
     }),
     errors: ['CONFLICT'],
   }),
   confirm: route('POST /auth/totp/confirm', {
     ...WRITE,
-    summary: 'Sets up one-time codes, by the first code of the secret.',
+    summary: 'Completes the setup of one-time codes with the first code.',
     body: z.strictObject({ code }),
     answer: z.object({
       recovery_codes: z
         .array(z.string())
-        .describe('Each replaces a one-time code once. They are shown here and never again.'),
+        .describe('Each replaces a one-time code once. They are shown only once.'),
     }),
     errors: ['AUTH_INVALID_CODE', 'CONFLICT'],
   }),
   remove: route('DELETE /auth/totp', {
     ...WRITE,
-    summary: 'Ends one-time codes for signing in to the console.',
+    summary: 'Turns off one-time codes for signing in to the console.',
     description:
-      'Needs a code. The operator needs none on the Unix socket, and none when acting for an account, whose owner may have lost it.',
+      'Needs a code. The operator needs none on the Unix socket or when acting for an account, as its owner may have lost access to the codes.',
     body: z.strictObject({ code: code.optional() }),
     answer: z.object({ enabled: z.boolean() }),
     errors: ['AUTH_INVALID_CODE', 'CONFLICT'],
@@ -151,8 +151,8 @@ export const consoleLink = {
     permission: 'admin',
     domains: 'refuse',
     tag: 'Administration',
-    summary: 'Makes a link that signs in to the console as the operator, once, within 5 minutes.',
-    description: 'Only over the Unix socket, because the link opens everything on this server.',
+    summary: 'Creates a one-time link, valid for 5 minutes, to sign in to the console as the operator.',
+    description: 'Only over the Unix socket, because the link gives access to everything on this server.',
     answer: z.object({ url: z.string(), expires_at: time }),
     errors: ['CONFLICT'],
   }),

@@ -11,40 +11,40 @@ const submission = z.object({
   id: z.string(),
   form: z.string(),
   environment,
-  domain: z.string().describe('The form’s domain; for other forms the name that their mail is sent from.'),
+  domain: z.string().describe('The form’s domain; for other forms, the host name that their mail is sent from.'),
   fields: z
     .record(z.string(), z.union([z.string(), z.array(z.string())]))
-    .describe('As they were sent; a repeated field is a list.'),
+    .describe('As sent; a repeated field is a list.'),
   files: z.array(
     z.object({
       id: z.string(),
       field: z.string(),
       filename: z.string(),
-      content_type: z.string().describe('What the content shows, or else what the sender named.'),
+      content_type: z.string().describe('Detected from the content, otherwise as the sender declared it.'),
       size: z.int().describe('Bytes.'),
     }),
   ),
   stored: z
     .enum(['all', 'metadata'])
-    .describe('metadata: its fields and files were deleted once its mail was delivered.'),
-  ip: z.string().describe('As the form stores it: an address, its network, a hash, or empty.'),
+    .describe('metadata: its fields and files were deleted after its mail was delivered.'),
+  ip: z.string().describe('As the form stores it: an IP address, its network, a hash, or empty.'),
   user_agent: z.string(),
   referer: z.string(),
   status: z
     .enum(['accepted', 'spam', 'pending'])
-    .describe('pending: its visitor has not confirmed it yet (`double_opt_in`).'),
+    .describe('pending: the visitor has not confirmed it yet (`double_opt_in`).'),
   spam: z.object({
     score: z.int(),
     reasons: z.array(z.object({ name: z.string(), score: z.int(), detail: z.string() })),
   }),
-  read: z.boolean().describe('Somebody has read it: `POST /submissions/actions` notes that.'),
+  read: z.boolean().describe('Whether it is marked as read, with `POST /submissions/actions`.'),
   created_at: time,
-  messages: z.array(z.string()).describe('Ids of its notifications.'),
+  messages: z.array(z.string()).describe('IDs of its notifications.'),
   deliveries: z
     .array(
       z.object({ message: z.string(), recipient: z.string(), state: z.string(), recipient_status: recipientStatus }),
     )
-    .describe('Its notifications by recipient; while a `recipient_status` is pending, its mail waits.'),
+    .describe('Its notifications by recipient; mail to a recipient whose `recipient_status` is pending waits.'),
 });
 
 const shownSubmission = submission.extend({
@@ -57,33 +57,33 @@ const shownSubmission = submission.extend({
         host: z.string().nullable().describe('The MX host.'),
         tls: z.string().nullable().describe('TLS version; null for clear text.'),
         outcome: z.string(),
-        reply: z.string().describe('The reply of the other server, or our own reason.'),
+        reply: z.string().describe('The reply of the other server, or this server’s reason.'),
       }),
     )
-    .describe('To deliver its mail, the newest 100, oldest first.'),
+    .describe('The newest 100 attempts to deliver its mail, oldest first.'),
 });
 
 const conditions = {
-  status: z.enum(['accepted', 'spam', 'pending']).optional().describe('Only those with this status.'),
+  status: z.enum(['accepted', 'spam', 'pending']).optional().describe('Only submissions with this status.'),
   q: z
     .string()
     .min(1)
     .max(200)
     .optional()
     .describe(
-      'Only those with these words in names or values of their fields; the last one may be the beginning of a word.',
+      'Only submissions with these words in field names or values; the last one may be the beginning of a word.',
     ),
-  from: since.optional().describe('Only those since this date or time.'),
-  to: until.optional().describe('Only those until this date (that whole day) or time.'),
+  from: since.optional().describe('Only submissions since this date or time.'),
+  to: until.optional().describe('Only submissions until this date (that whole day) or time.'),
 };
 
 /** Of lists of any number of submissions. */
 const inboxConditions = {
-  form: z.string().min(1).max(400).optional().describe('Only those of the form with this id.'),
-  domain: domainName.optional().describe('Only those of forms of this domain.'),
+  form: z.string().min(1).max(400).optional().describe('Only submissions of the form with this ID.'),
+  domain: domainName.optional().describe('Only submissions of this domain’s forms.'),
   ...conditions,
-  unread: flag.describe('Only those that nobody has read.'),
-  files: flag.describe('Only those with files.'),
+  unread: flag.describe('Only unread submissions.'),
+  files: flag.describe('Only submissions with files.'),
 };
 
 const ACTIONS = ['read', 'unread', 'spam', 'ham', 'resend', 'delete'] as const;
@@ -91,7 +91,7 @@ const MAX_ACTED_ON = 200;
 
 const READ = { permission: 'forms.read', domains: 'narrow', tag: 'Submissions' } as const;
 const WRITE = { ...READ, permission: 'forms.write' } as const;
-const SEARCH = `\`q\` finds submissions with all of its words in names or values of their fields, without regard to case and accents; the last word may be the beginning of one. What comes in is found at once. Where \`q\` is used with \`status\`, \`unread\` or \`files\`, a page looks at the next ${MAX_SEARCHED} submissions with the words: it may hold few or none although there is a \`next_cursor\`. \`count\` is that among the newest ${MAX_SEARCHED} with the words.`;
+const SEARCH = `\`q\` finds submissions that contain all of its words in field names or values, ignoring case and accents; the last word may be the beginning of one. New submissions are found at once. If \`q\` is used with \`status\`, \`unread\` or \`files\`, each page searches the next ${MAX_SEARCHED} submissions with the words: it may have few entries or none even if there is a \`next_cursor\`, and \`count\` covers only the newest ${MAX_SEARCHED} with the words.`;
 
 export const submissions = {
   inbox: route('GET /submissions', {
@@ -104,23 +104,23 @@ export const submissions = {
   }),
   counts: route('GET /submissions/counts', {
     ...READ,
-    summary: 'Counts submissions of all forms: unread ones, spam, and those that are pending.',
-    description: `No figure goes beyond ${MAX_COUNT}, and that of a form not beyond 1000: they mean so many or more.`,
+    summary: 'Counts the submissions of all forms: total, unread, spam and pending.',
+    description: `Counts stop at ${MAX_COUNT}, and at 1000 for each form: these values mean that many or more.`,
     answer: z.object({
-      all: z.int().describe('Of whatever status.'),
-      unread: z.int().describe('Accepted, and nobody has read them.'),
+      all: z.int().describe('Submissions of any status.'),
+      unread: z.int().describe('Accepted, but not read yet.'),
       spam: z.int(),
       pending: z.int(),
       by_form: z
         .array(z.object({ form: z.string(), unread: z.int() }))
-        .describe('Forms with unread submissions, 200 at most, that with the newest first.'),
+        .describe('Forms with unread submissions, at most 200, the form with the newest one first.'),
     }),
   }),
   act: route('POST /submissions/actions', {
     ...WRITE,
-    summary: 'Does the same to many submissions: marks them as read or as spam, releases, resends or deletes them.',
+    summary: 'Changes many submissions at once: marks them as read, unread or spam, releases, resends or deletes them.',
     description:
-      'Each succeeds or fails by itself, as its own route would, and `results` says how, in the order of `ids`.',
+      'Each one succeeds or fails on its own, as with its own route. `results` is in the order of `ids`.',
     body: z.strictObject({
       action: z.enum(ACTIONS),
       ids: z.array(z.string().max(100)).min(1).max(MAX_ACTED_ON),
@@ -130,8 +130,8 @@ export const submissions = {
         z.object({
           id: z.string(),
           done: z.boolean(),
-          code: z.string().nullable().describe('Why not: an error code.'),
-          error: z.string().nullable().describe('The same in words.'),
+          code: z.string().nullable().describe('If not done, the error code.'),
+          error: z.string().nullable().describe('If not done, the reason in words.'),
         }),
       ),
     }),
@@ -139,15 +139,15 @@ export const submissions = {
   export: route('GET /forms/*form/submissions/export', {
     ...READ,
     summary: 'Downloads all submissions of a form, newest first.',
-    description: 'In CSV each field is a column, after those of the submission itself; files are listed by name.',
-    query: z.strictObject({ format: z.enum(['csv', 'json']).default('csv').describe('Of the file.'), ...conditions }),
+    description: 'In CSV, the columns of the submission come first, followed by one column per field; files are listed by name.',
+    query: z.strictObject({ format: z.enum(['csv', 'json']).default('csv').describe('Format of the file.'), ...conditions }),
     answer: z.object({ submissions: z.array(submission) }),
     alsoAnswers: 'text/csv',
     errors: ['FORM_NOT_FOUND'],
   }),
   list: route('GET /forms/*form/submissions', {
     ...READ,
-    summary: 'Lists the submissions of a form, newest first; also those of a deleted form.',
+    summary: 'Lists the submissions of a form, even a deleted one, newest first.',
     description: `Slashes in the form’s id may be written as they are or as \`%2F\`. ${SEARCH}`,
     query: z.strictObject({ ...listing('sub'), ...conditions }),
     answer: longPage({ submissions: z.array(submission) }),
@@ -163,12 +163,12 @@ export const submissions = {
   }),
   show: route('GET /submissions/:id', {
     ...READ,
-    summary: 'Shows a submission, with each attempt to deliver its mail.',
+    summary: 'Shows a submission and the attempts to deliver its mail.',
     answer: shownSubmission,
   }),
   file: route('GET /submissions/:id/files/:file', {
     ...READ,
-    summary: 'Downloads a file of a submission as plain bytes, because a stranger sent it.',
+    summary: 'Downloads a file of a submission, always as plain bytes because strangers can send anything.',
     answer: z.string(),
     alsoAnswers: 'application/octet-stream',
   }),
@@ -187,15 +187,15 @@ export const submissions = {
   }),
   resend: route('POST /submissions/:id/resend', {
     ...WRITE,
-    summary: 'Sends the notification of a submission again, as a new message to the present recipients of the form.',
-    description: '403 `RECIPIENT_NOT_CONFIRMED` while none of them has agreed to get it.',
+    summary: 'Sends the notification of a submission again, as a new message to the form’s current recipients.',
+    description: '403 `RECIPIENT_NOT_CONFIRMED` if none of them has agreed to receive it.',
     answer: submission,
     errors: ['CONFLICT', 'RECIPIENT_NOT_CONFIRMED'],
   }),
   remove: route('DELETE /submissions/:id', {
     ...WRITE,
-    summary: 'Deletes a submission with its files and the bodies of its mail, and shows it for the last time.',
-    description: 'Refused while mail about it is being delivered. The form’s count stays.',
+    summary: 'Deletes a submission with its files and the bodies of its mail, and shows it one last time.',
+    description: 'Refused while mail about it is being delivered. The form’s count does not change.',
     answer: submission,
     errors: ['CONFLICT'],
   }),
@@ -206,6 +206,6 @@ export const acceptedSubmission = z.object({
   success: z.literal(true),
   ok: z.literal(true),
   message: z.string(),
-  id: z.string().describe('Of the submission: `sub_…`.'),
+  id: z.string().describe('ID of the submission (`sub_…`).'),
   next: z.string().describe('Where a browser would go next.'),
 });

@@ -11,14 +11,14 @@ export const MAX_USAGE_DAYS = 750;
 const DEFAULT_PLAN = 'free';
 
 const newLimits = {
-  requests_per_hour: limit.nullable().optional().describe('Replaces the limit of the plan; null: the plan’s again.'),
-  messages_per_hour: limit.nullable().optional().describe('The same for recipients that mail is sent to.'),
-  messages_per_day: limit.nullable().optional().describe('The same, in 24 hours.'),
+  requests_per_hour: limit.nullable().optional().describe('Replaces the plan’s limit; null: restores the plan’s limit.'),
+  messages_per_hour: limit.nullable().optional().describe('The same for mail, counted per recipient.'),
+  messages_per_day: limit.nullable().optional().describe('The same for 24 hours.'),
 };
 const limits = {
-  requests_per_hour: z.int().nullable().describe('Replaces the limit of the plan; null: the plan’s.'),
-  messages_per_hour: z.int().nullable().describe('The same for recipients that mail is sent to.'),
-  messages_per_day: z.int().nullable().describe('The same, in 24 hours.'),
+  requests_per_hour: z.int().nullable().describe('Replaces the plan’s limit; null: the plan’s limit applies.'),
+  messages_per_hour: z.int().nullable().describe('The same for mail, counted per recipient.'),
+  messages_per_day: z.int().nullable().describe('The same for 24 hours.'),
 };
 
 const tenant = z.object({
@@ -28,12 +28,12 @@ const tenant = z.object({
   plan: z.string(),
   ...limits,
   suspended: z.boolean(),
-  trusted: z.boolean().describe('true: its recipients need not agree to get its mail; the operator answers for it.'),
-  confirmed_at: optionalTime.describe('Until then its keys do not work.'),
+  trusted: z.boolean().describe('true: recipients do not have to confirm before they get its mail; the operator is responsible for it.'),
+  confirmed_at: optionalTime.describe('When it was confirmed. Until then its keys do not work.'),
   deleting: z
     .enum(['deliver', 'cancel'])
     .nullable()
-    .describe('The account is being deleted, and its queued mail is delivered or cancelled first. Otherwise null.'),
+    .describe('The account is being deleted; its queued mail is delivered or cancelled first. Otherwise null.'),
   created_at: time,
 });
 
@@ -54,21 +54,21 @@ const shownTenant = tenant.extend({
 
 const newAccount = z.object({
   tenant,
-  key: z.string().describe('The value of its first API key, a full one. It is shown here and never again.'),
+  key: z.string().describe('The value of its first API key, with all permissions except `admin`. It is shown only once.'),
 });
 
-const accountName = label.describe('Of the person or organisation.');
+const accountName = label.describe('Name of the person or organization.');
 const accountEmail = mailAddress.describe('Gets alerts, and the mail of forms without a recipient.');
 const planName = z.string().describe('A name under `plans` of server.yml.');
 
 export const usage = z.object({
   requests: z.int().describe('Requests with a key.'),
-  errors: z.int().describe('Answers of 400 and more except 429.'),
-  rate_limited: z.int().describe('Answers of 429.'),
+  errors: z.int().describe('Answers with status 400 or higher, except 429.'),
+  rate_limited: z.int().describe('Answers with status 429.'),
   messages: z
     .int()
     .describe(
-      'Recipients that count against the plan, including those that wait for it; the operator’s own account has none.',
+      'Recipients that count against the plan, including those that wait because of its limits; 0 for the operator’s account, which has no plan.',
     ),
   ...numbers.shape,
 });
@@ -86,7 +86,7 @@ const plan = z.object({
     keys: z.int().nullable(),
     webhooks: z.int().nullable(),
   }),
-  price: z.number().describe('Of a month.'),
+  price: z.number().describe('Per month.'),
 });
 
 const ADMIN = { permission: 'admin', domains: 'refuse', tag: 'Administration' } as const;
@@ -98,7 +98,7 @@ export const accounts = {
     tag: 'Accounts',
     summary: 'Creates an account and its first API key, whose value is shown once.',
     description:
-      'Needs no key. Possible if the operator allows it (`server.signup: open`); the key works once the link that is mailed to `email` is confirmed. A mailbox has one account. Over the Unix socket it is always possible, and the key works at once.',
+      'Needs no key. Possible if the operator allows it (`server.signup: open`); the key works after the link mailed to `email` is confirmed. Each mailbox can have one account. Over the Unix socket it is always possible, and the key works at once.',
     body: z.strictObject({ name: accountName, email: accountEmail }),
     answer: newAccount,
     errors: ['SIGNUP_CLOSED'],
@@ -122,16 +122,16 @@ export const tenants = {
   }),
   show: route('GET /admin/tenants/:id', {
     ...ADMIN,
-    summary: 'Shows an account and what it has.',
+    summary: 'Shows an account, with its domains and the number of its objects.',
     answer: shownTenant,
   }),
   remove: route('DELETE /admin/tenants/:id', {
     ...ADMIN,
     summary: 'Deletes an account and all of its data, and shows it as it was.',
     description:
-      'Its keys are revoked and its projects, domains and webhooks end at once; the domains are free for other accounts. Queued mail is delivered or cancelled first, as `queued` says; then submissions, messages, events and everything else of the account are deleted in the background. `GET /admin/tenants/{id}` answers 404 when that is done. It cannot be undone.',
+      'Its keys are revoked and its projects, domains and webhooks stop working at once; other accounts can then use the domains. Queued mail is delivered or cancelled first, as `queued` says; then submissions, messages, events and everything else of the account are deleted in the background. `GET /admin/tenants/{id}` answers 404 when that is done. This cannot be undone.',
     query: z.strictObject({
-      queued: z.enum(['deliver', 'cancel']).describe('What becomes of mail that is queued.'),
+      queued: z.enum(['deliver', 'cancel']).describe('What to do with queued mail.'),
     }),
     answer: shownTenant,
     errors: ['CONFLICT'],
@@ -140,25 +140,25 @@ export const tenants = {
     ...ADMIN,
     summary: 'Changes the plan or the limits of an account, suspends it, or trusts it.',
     description:
-      'While an account is suspended its keys are refused, its forms accept nothing, and none of its mail and webhooks are sent; what is queued waits until it expires. `POST /admin/queue/actions` cancels all of it. What is not named stays as it is.',
+      'While an account is suspended, its keys are rejected, its forms accept nothing, and its mail and webhook deliveries are not sent; what is queued waits until it expires. `POST /admin/queue/actions` can cancel it. Omitted settings do not change.',
     body: z.strictObject({
       plan: planName.optional(),
       ...newLimits,
-      suspended: z.boolean().optional().describe('true: nothing is accepted from it or for it.'),
+      suspended: z.boolean().optional().describe('true: nothing is accepted from or for the account.'),
       trusted: z
         .boolean()
         .optional()
-        .describe('true: its recipients need not agree to get its mail; mail that waited for that is sent.'),
+        .describe('true: recipients do not have to confirm before they get its mail; mail waiting for confirmation is sent.'),
     }),
     answer: tenant,
     errors: ['CONFLICT'],
   }),
   usage: route('GET /admin/usage', {
     ...ADMIN,
-    summary: 'Counts requests, submissions and mail, in total and by account.',
-    description: `Whole UTC days, at most ${MAX_USAGE_DAYS}. Accounts without any use are left out.`,
+    summary: 'Counts requests, submissions and mail, in total and per account.',
+    description: `Whole UTC days, at most ${MAX_USAGE_DAYS}. Accounts without any use are not listed.`,
     query: z.strictObject({
-      from: since.optional().describe(`First day. Default: ${DEFAULT_USAGE_DAYS} days in all.`),
+      from: since.optional().describe(`First day. Default: ${DEFAULT_USAGE_DAYS} days in total.`),
       to: until.optional().describe('Last day. Default: today.'),
     }),
     answer: z.object({
@@ -172,13 +172,13 @@ export const tenants = {
     ...ADMIN,
     summary: 'Shows what each account used in a month, and the price of its plan.',
     description:
-      'The amount is the price of the present plan for the whole month, whatever the use. Accounts that were created later and the operator’s own are left out.',
+      'The amount is the price of the current plan for the whole month, regardless of use. Accounts created after that month and the operator’s account are not listed.',
     query: z.strictObject({
       month: z
         .string()
         .regex(/^2\d{3}-(0[1-9]|1[0-2])$/, 'must be a month such as 2026-01')
         .optional()
-        .describe('Such as 2026-01 (UTC). Default: the present month.'),
+        .describe('Such as 2026-01 (UTC). Default: the current month.'),
     }),
     answer: z.object({
       month: z.string(),
@@ -197,13 +197,13 @@ export const tenants = {
   setPlan: route('POST /admin/billing', {
     ...ADMIN,
     summary: 'Changes the plan of an account.',
-    description: 'What is not named stays as it is. The new limits hold from the next request on.',
-    body: z.strictObject({ tenant: z.string().describe('Its id.'), plan: planName.optional(), ...newLimits }),
+    description: 'Omitted settings do not change. The new limits apply from the next request on.',
+    body: z.strictObject({ tenant: z.string().describe('Its ID.'), plan: planName.optional(), ...newLimits }),
     answer: z.object({
       tenant: z.string(),
       plan: z.string(),
       ...limits,
-      amount: z.number().describe('The price of a month from now on.'),
+      amount: z.number().describe('The price per month from now on.'),
       currency: z.string(),
     }),
     errors: ['NOT_FOUND', 'CONFLICT'],

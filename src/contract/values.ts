@@ -44,10 +44,10 @@ export function parsed<Value>(parse: (text: string) => Value | undefined, messag
   });
 }
 
-/** A mail address in its normal form. */
+/** An email address in its normal form. */
 export const mailAddress = parsed(
   (text) => parseAddress(text.trim())?.address,
-  'must be a mail address such as you@example.com',
+  'must be an email address such as you@example.com',
 );
 
 /** A domain name: lower case, A-labels. */
@@ -63,7 +63,7 @@ export const identifier = z
 
 export const slug = z
   .string()
-  .regex(/^[a-z0-9][a-z0-9-]{0,62}$/, 'must be 1 to 63 lower-case letters, digits and hyphens, such as my-site');
+  .regex(/^[a-z0-9][a-z0-9-]{0,62}$/, 'must be 1 to 63 lowercase letters, digits and hyphens, such as my-site');
 
 export const duration = z.string().regex(/^[1-9]\d{0,5}[smhd]$/, 'must be a duration such as 30s, 5m, 2h or 7d');
 
@@ -100,9 +100,9 @@ export const pageSize = z.coerce
   .min(1)
   .max(MAX_PAGE)
   .default(DEFAULT_PAGE)
-  .describe('Number of entries on a page.');
+  .describe('Number of entries per page.');
 
-const CURSOR = 'The `next_cursor` of the page before.';
+const CURSOR = 'The `next_cursor` of the previous page.';
 
 /** `limit` and `cursor` of a list whose pages begin behind an object of this kind: spread into `z.strictObject`. */
 // oxlint-disable-next-line typescript/explicit-module-boundary-types -- the schema that it builds is its type
@@ -119,7 +119,7 @@ export function listingByName() {
 /** A cursor of this form. */
 // oxlint-disable-next-line typescript/explicit-module-boundary-types -- the schema that it builds is its type
 export function cursor(pattern: RegExp) {
-  return z.string().regex(pattern, 'must be a next_cursor that was answered').describe(CURSOR).optional();
+  return z.string().regex(pattern, 'must be the next_cursor of an answer').describe(CURSOR).optional();
 }
 
 /** Long lists are not counted further. */
@@ -129,7 +129,7 @@ export const MAX_COUNT = 10_000;
 // oxlint-disable-next-line typescript/explicit-module-boundary-types -- the schema that it builds is its type
 export function longPage<Items extends z.ZodRawShape>(items: Items) {
   return page(items).extend({
-    count: z.int().describe(`Total number, on all pages; it ends at ${MAX_COUNT}.`),
+    count: z.int().describe(`Total number on all pages, up to ${MAX_COUNT}.`),
     count_is_more: z.boolean().describe('There are more than `count`.'),
   });
 }
@@ -139,7 +139,7 @@ export function longPage<Items extends z.ZodRawShape>(items: Items) {
 export function page<Items extends z.ZodRawShape>(items: Items) {
   return z.object({
     ...items,
-    count: z.int().describe('Total number, on all pages.'),
-    next_cursor: z.string().nullable().describe('Names the next page; null on the last one.'),
+    count: z.int().describe('Total number on all pages.'),
+    next_cursor: z.string().nullable().describe('Cursor of the next page; null on the last page.'),
   });
 }

@@ -4,11 +4,11 @@ import { PUBLIC_EVENTS } from '../lib/event-types.ts';
 import { route } from './route.ts';
 import { environment, listing, longPage, optionalTime, page, time } from './values.ts';
 
-const url = z.string().min(1).max(2000).describe('A public http or https address.');
+const url = z.string().min(1).max(2000).describe('A public http or https URL.');
 const events = z
   .array(z.enum(PUBLIC_EVENTS))
   .transform((types) => PUBLIC_EVENTS.filter((type) => types.includes(type)))
-  .describe('The types of events to send; empty: all.');
+  .describe('Types of events to send; empty: all.');
 const description = z.string().max(500).describe('What it is for.');
 const secret = z.string().describe('`whsec_…`, shown only once.');
 const status = z.enum(['active', 'disabled']);
@@ -19,15 +19,15 @@ const webhook = z.object({
   url: z.string(),
   events: z.array(z.enum(PUBLIC_EVENTS)),
   description: z.string(),
-  project: z.string().nullable().describe('The project whose configuration declares it; null: the API created it.'),
-  form: z.string().nullable().describe('The only form whose submissions it gets.'),
+  project: z.string().nullable().describe('The project whose configuration declares it; null: created through the API.'),
+  form: z.string().nullable().describe('The form that it is restricted to; null: all.'),
   status,
   reason: z.string().nullable().describe('Why it was disabled.'),
-  failing_since: optionalTime.describe('Since when every attempt has failed.'),
+  failing_since: optionalTime.describe('Since when all attempts have failed.'),
   created_at: optionalTime,
 });
 
-const eventId = z.string().regex(/^evt_[0-9a-z]{26}$/, 'must be the id of an event');
+const eventId = z.string().regex(/^evt_[0-9a-z]{26}$/, 'must be the ID of an event');
 const deliveryState = z.enum(['pending', 'delivered', 'failed']);
 
 const delivery = z.object({
@@ -39,7 +39,7 @@ const delivery = z.object({
   last_attempt_at: optionalTime,
   next_attempt_at: optionalTime,
   last_status: z.int().nullable(),
-  last_result: z.string().nullable().describe('The status and the beginning of the answer, or the error.'),
+  last_result: z.string().nullable().describe('The status and the beginning of the response, or the error.'),
   created_at: optionalTime,
 });
 
@@ -51,21 +51,21 @@ const headers = z.record(z.string(), z.string());
 const post = z.object({
   number: z.int().describe('The attempt, from 1.'),
   started_at: time,
-  duration_ms: z.int().describe('From the look-up of the host name to the end of the answer.'),
+  duration_ms: z.int().describe('From the DNS lookup to the end of the response.'),
   request: z.object({
     url: z.string(),
-    headers: headers.describe('Those that Postern sets. The signature belongs to this time and this body.'),
+    headers: headers.describe('Headers set by Postern. The signature is valid for this time and body.'),
   }),
   answer: z
     .object({
       status: z.int(),
-      headers: headers.describe('At most 50, and 4 kB.'),
+      headers: headers.describe('At most 50 headers and 4 kB.'),
       body: z.string().describe('The first 4,096 characters.'),
       body_is_cut: z.boolean(),
     })
     .nullable()
-    .describe('null if there was none.'),
-  error: z.string().nullable().describe('Why there was no answer.'),
+    .describe('null if there was no response.'),
+  error: z.string().nullable().describe('Why there was no response.'),
 });
 
 const deliveryWithPosts = delivery.extend({
@@ -73,10 +73,10 @@ const deliveryWithPosts = delivery.extend({
     .string()
     .nullable()
     .describe('The request body, the same for every attempt; null if the event is no longer kept.'),
-  body_is_cut: z.boolean().describe('The body is longer than 65,536 characters.'),
+  body_is_cut: z.boolean().describe('Whether the body is longer than 65,536 characters and was cut.'),
   posts: z
     .array(post)
-    .describe('What each attempt sent and got. Kept for the newest 1,000 deliveries of a webhook, at most 30 days.'),
+    .describe('What each attempt sent and received. Kept for the newest 1,000 deliveries of a webhook, for at most 30 days.'),
 });
 
 const WEBHOOKS = { permission: 'projects.write', domains: 'refuse', tag: 'Webhooks' } as const;
@@ -90,9 +90,9 @@ export const webhooks = {
   }),
   create: route('POST /webhooks', {
     ...WEBHOOKS,
-    summary: 'Creates a webhook, which is sent events from now on, and shows its secret once.',
+    summary: 'Creates a webhook for events from now on, and shows its secret once.',
     description:
-      'Requests are signed by the [Standard Webhooks](https://www.standardwebhooks.com) specification; its libraries verify them with this secret.',
+      'Requests are signed according to the [Standard Webhooks](https://www.standardwebhooks.com) specification; its libraries can verify them with this secret.',
     body: z.strictObject({ url, events: events.default([]), description: description.default('') }),
     answer: z.object({ id: z.string(), url: z.string(), events: z.array(z.string()), secret }),
     errors: ['PLAN_LIMIT'],
@@ -115,13 +115,13 @@ export const webhooks = {
   }),
   delivery: route('GET /webhooks/:id/deliveries/:delivery', {
     ...WEBHOOKS,
-    summary: 'Shows a delivery with its request, and the answer to each attempt.',
+    summary: 'Shows a delivery with its request and the response to each attempt.',
     answer: deliveryWithPosts,
   }),
   replayDelivery: route('POST /webhooks/:id/deliveries/:delivery/replay', {
     ...WEBHOOKS,
-    summary: 'Sends a delivery again under the same id.',
-    description: 'The attempts of before are forgotten. 409 if the delivery was a test or its event is no longer kept.',
+    summary: 'Sends a delivery again with the same ID.',
+    description: 'Earlier attempts are deleted. 409 if the delivery was a test or its event is no longer kept.',
     body: z.strictObject({}),
     answer: delivery,
     errors: ['CONFLICT'],
@@ -130,7 +130,7 @@ export const webhooks = {
     ...WEBHOOKS,
     summary: 'Changes, disables or enables a webhook.',
     description:
-      'An enabled webhook gets new events and its pending deliveries; `replay` sends the rest. For a webhook of a configuration only `status` can be changed here.',
+      'When a webhook is enabled, it gets new events and its pending deliveries; use `replay` for the rest. Of a webhook declared in a configuration, only `status` can be changed here.',
     body: z.strictObject({
       url: url.optional(),
       events: events.optional(),
@@ -148,7 +148,7 @@ export const webhooks = {
   }),
   test: route('POST /webhooks/:id/test', {
     ...WEBHOOKS,
-    summary: 'Sends an event of the type `webhook.test` at once, and shows the result.',
+    summary: 'Sends an event of type `webhook.test` now, and shows the result.',
     body: z.strictObject({}),
     answer: z.object({
       id: z.string().describe('The `webhook-id` that was sent.'),
@@ -159,14 +159,14 @@ export const webhooks = {
   }),
   rotate: route('POST /webhooks/:id/rotate', {
     ...WEBHOOKS,
-    summary: 'Creates a new secret for a webhook and shows it once; for 24 hours the old one signs as well.',
+    summary: 'Creates a new secret for a webhook and shows it once; for 24 hours, requests are also signed with the old one.',
     body: z.strictObject({}),
     answer: z.object({ secret, old_secret_until: time }),
     errors: ['CONFLICT'],
   }),
   replay: route('POST /webhooks/:id/replay', {
     ...WEBHOOKS,
-    summary: 'Sends an event, or all events since a time, again under the same ids.',
+    summary: 'Sends an event, or all events since a time, again with the same IDs.',
     body: z.strictObject({
       event: eventId.optional().describe('One event.'),
       since: z.iso
@@ -175,8 +175,8 @@ export const webhooks = {
         .describe('All events since this time that the webhook is subscribed to.'),
     }),
     answer: z.object({
-      replayed: z.int().describe('Number of events that are sent again.'),
-      more: z.boolean().describe('Whether there are more than one replay covers (10,000, oldest first).'),
+      replayed: z.int().describe('Number of events sent again.'),
+      more: z.boolean().describe('Whether there are more events than one replay covers (10,000, oldest first).'),
     }),
     errors: ['CONFLICT'],
   }),

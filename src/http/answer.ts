@@ -225,7 +225,7 @@ export function refuse(code: ErrorCode, more: Omit<Refusal, 'kind' | 'code'> = {
 
 /** The refusal of a key that may not, which names what it would need. */
 export function lacksPermission(permission: string): Refusal {
-  return refuse('AUTH_FORBIDDEN', { message: `The API key may not do this: it lacks the permission ${permission}.` });
+  return refuse('AUTH_FORBIDDEN', { message: `The API key does not have the permission ${permission}.` });
 }
 
 /** What a fault is to the client: a store that cannot write, or too much at a time, is 503, all else is 500. */

@@ -114,7 +114,7 @@ function consolePage({ folder, importMap, preloaded }: Console): Answer {
 ${preloaded.map((name) => html`<link rel="modulepreload" href="${base}/${name}">\n`)}<script type="module" src="${base}/${ENTRY}"></script>
 </head>
 <body>
-<div id="app"><noscript><main class="alone"><h1>Postern</h1><p>The console needs JavaScript. Everything that it shows is also in the API and the command line.</p></main></noscript></div>
+<div id="app"><noscript><main class="alone"><h1>Postern</h1><p>The console needs JavaScript. Everything it shows is also available through the API and the command line.</p></main></noscript></div>
 </body>
 </html>
 `;

@@ -142,7 +142,7 @@ export function overLimit(
   { server }: Pick<ServerConfig, 'server'>,
 ): Refusal {
   const name = object === 'keys' ? 'active API keys' : object;
-  const message = `The plan ${plan} allows ${limit} ${name}; the account has ${used}, and this adds ${added}. The operator of this server (${server.operator}) can raise the limit.`;
+  const message = `The plan ${plan} allows ${limit} ${name}; the account has ${used}, and this would add ${added}. The operator of this server (${server.operator}) can raise the limit.`;
   return refuse('PLAN_LIMIT', { message, members: { plan_limit: { plan, object, limit, used } } });
 }
 
@@ -230,7 +230,7 @@ export async function principalOf(
   if (!local) return undefined;
   const tenant = header(request, 'x-postern-tenant');
   const operator = await authenticator.operator(tenant);
-  return operator ?? refuse('NOT_FOUND', { message: `There is no tenant ${(tenant ?? '').slice(0, 60)}.` });
+  return operator ?? refuse('NOT_FOUND', { message: `There is no account ${(tenant ?? '').slice(0, 60)}.` });
 }
 
 /** The refusal where a key is needed and none is shown. */
@@ -245,7 +245,7 @@ export function refusalOfKey(fault: AuthFault): Refusal {
       return refuse('AUTH_FORBIDDEN', { message: 'The account of this API key is suspended.' });
     case 'TENANT_UNCONFIRMED':
       return refuse('AUTH_FORBIDDEN', {
-        message: 'The account of this API key is not confirmed yet: follow the link that was mailed to its owner.',
+        message: 'The account of this API key is not confirmed yet. Open the link that was mailed to its owner.',
       });
     default:
       return refuse(fault, { headers: CHALLENGE });

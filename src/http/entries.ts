@@ -317,7 +317,7 @@ export function parseJsonObject(text: string, limits: FieldLimits): Parsed {
 
 function refusalOf(error: unknown): Refusal {
   if (!(error instanceof SyntaxError)) throw error;
-  return malformed(`The body is not JSON that can be read: ${messageOf(error)}.`);
+  return malformed(`The body is not valid JSON: ${messageOf(error)}.`);
 }
 
 const BACKSLASH = 0x5c;
@@ -345,7 +345,7 @@ class Reader {
     const first = this.#next();
     if (!beginnings.includes(first)) throw this.#fault(`it must begin with ${beginnings.join(' or ')}`);
     this.#value(first, '', 0);
-    if (this.#next() !== '') throw this.#fault('unexpected text after its end');
+    if (this.#next() !== '') throw this.#fault('unexpected text after the end');
   }
 
   /** A sign, a text in its quotes, a number or a literal; empty at the end. */
@@ -360,7 +360,7 @@ class Reader {
       }
       end = this.#text.indexOf('"', end + 1);
     }
-    if (end === -1) throw this.#fault('a text is not closed');
+    if (end === -1) throw this.#fault('unterminated string');
     this.#pattern.lastIndex = end + 1;
     return this.#text.slice(this.#start, end + 1);
   }
@@ -394,7 +394,7 @@ class Reader {
     this.#members('{', (token) => {
       if (!token.startsWith('"')) throw this.#unexpected(token, 'a name in double quotes');
       this.#namesLength += token.length;
-      if (this.#namesLength > MAX_NAMES_LENGTH) throw this.#fault('its names are too long');
+      if (this.#namesLength > MAX_NAMES_LENGTH) throw this.#fault('the names are too long in total');
       const member = this.#string(token);
       if (names.has(member)) throw this.#fault(`the name "${member.slice(0, 60)}" is given twice`);
       names.add(member);
@@ -444,7 +444,7 @@ class Reader {
   }
 
   #unexpected(token: string, expected = 'a value'): SyntaxError {
-    return this.#fault(token === '' ? 'it ends too early' : `expected ${expected}`);
+    return this.#fault(token === '' ? 'unexpected end' : `expected ${expected}`);
   }
 
   #fault(what: string): SyntaxError {

@@ -108,14 +108,14 @@ export function createOverview(parts: OverviewParts): {
           : {
               kind: 'webhook_failing' as const,
               subject: id,
-              message: `Every delivery to the webhook ${url} fails.`,
+              message: `All deliveries to the webhook ${url} are failing.`,
               since,
             },
       ),
       ...overflows.map(({ form, name, count }) => ({
         kind: 'form_over_limit' as const,
         subject: form,
-        message: `The form ${name} gets more posts than its limit allows. ${count} were kept back within the hour.`,
+        message: `The form ${name} gets more submissions than its limit allows. ${count} were kept as spam in the last hour.`,
         since: null,
       })),
       ...(unconfirmed === undefined || unconfirmed.count === 0
@@ -124,7 +124,7 @@ export function createOverview(parts: OverviewParts): {
             {
               kind: 'recipients_unconfirmed' as const,
               subject: '',
-              message: `${unconfirmed.count} ${unconfirmed.count === 1 ? 'recipient has' : 'recipients have'} not agreed to get mail yet. Their mail waits.`,
+              message: `${unconfirmed.count} ${unconfirmed.count === 1 ? 'recipient has' : 'recipients have'} not agreed to receive mail yet. Their mail waits.`,
               since: unconfirmed.since,
             },
           ]),

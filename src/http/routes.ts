@@ -239,7 +239,7 @@ function readyz({ store, freeSpace, clock, log, snapshot, queueProblem, certific
       return undefined;
     } catch (error) {
       log.error('readyz.storage_failed', errorFields(error));
-      return 'the object storage cannot be written and read';
+      return 'the storage.url bucket cannot be read or written';
     }
   }
 
@@ -250,7 +250,7 @@ function readyz({ store, freeSpace, clock, log, snapshot, queueProblem, certific
     const isFull = freeSpace.below(snapshot().server.limits.free_disk);
     const checks = {
       database: check(await probed.problem),
-      disk: check(isFull ? 'the disk has less room than limits.free_disk' : undefined),
+      disk: check(isFull ? 'the disk has less free space than limits.free_disk' : undefined),
       queue: check(queueProblem()),
       ...(bucket === undefined ? {} : { storage: check(await probedBucket.problem) }),
     };
@@ -275,14 +275,14 @@ async function relayState(store: Store, now: number): Promise<object | undefined
   // The check of the database says what is wrong with it.
   const paused = await relayPause(store, now).catch(() => undefined);
   if (paused === undefined) return undefined;
-  return { paused_until: isoTime(paused.until), hint: 'postern queue list says why' };
+  return { paused_until: isoTime(paused.until), hint: 'postern queue list shows why' };
 }
 
 /** Problems of the configuration stop nothing: the last good version runs on. */
 function configuration({ snapshot, local }: RequestContext): object {
   const { problems, waiting } = snapshot;
   if (local) return { problems, waiting };
-  return { problems: problems.length, ...(problems.length > 0 ? { hint: 'postern config check names them' } : {}) };
+  return { problems: problems.length, ...(problems.length > 0 ? { hint: 'postern config check shows them' } : {}) };
 }
 
 function certificateOf({ name, expiresAt, failure }: CertificateState): object {

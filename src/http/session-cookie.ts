@@ -55,7 +55,7 @@ export function signInOrigin(requested: Requested): string | Refusal {
   const isSafe = origin !== undefined && (origin.startsWith('https:') || isLoopbackName(new URL(origin).hostname));
   if (isSafe) return origin;
   const place = `${consoleOriginOf(requested.snapshot.server)}/console/`;
-  const message = `Signing in is possible only on the page ${place}, over HTTPS except on the machine itself.`;
+  const message = `You can sign in only on the page ${place}, over HTTPS unless you are on the server itself.`;
   return refuse('ORIGIN_NOT_ALLOWED', { message });
 }
 

@@ -53,7 +53,7 @@ export function createProblems({
             },
           ]),
       ...(freeSpace.below(server.limits.free_disk)
-        ? [{ kind: 'disk' as const, message: 'the disk is almost full: nothing is accepted' }]
+        ? [{ kind: 'disk' as const, message: 'the disk is almost full: no mail and no submissions are accepted' }]
         : []),
       ...ofConfiguration.map((message) => ({ kind: 'configuration' as const, message })),
       ...(waiting.length === 0

@@ -45,7 +45,7 @@ test('by a mailed link, in the browser that asked for it; then with a key and a 
 
   const other = await openBrowser();
   await other.page.goto(link);
-  await other.page.getByRole('alert').getByText('works only in the browser in which you asked').waitFor();
+  await other.page.getByRole('alert').getByText('works only in the browser in which you requested').waitFor();
   await page.goto(link);
   await page.getByRole('link', { name: 'Sign-in and sessions' }).waitFor();
   expect(page.url()).not.toContain('#');

@@ -72,7 +72,7 @@ describe('signup', () => {
     expect([code, out]).toEqual([0, expect.stringContaining('open the link in the email sent to ana@inbox.test')]);
     expect((await credentials(ana)).url).toBe(http.base);
     const status = await ana.say(['auth', 'status']);
-    expect([status.code, status.err]).toEqual([1, expect.stringContaining('follow the link that was mailed')]);
+    expect([status.code, status.err]).toEqual([1, expect.stringContaining('Open the link that was mailed')]);
   });
 
   test('asks for the server where nothing names one', async () => {

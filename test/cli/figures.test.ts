@@ -149,7 +149,7 @@ test('suppressions are added, listed and removed', async () => {
   });
   expect(await ana.say(['suppressions', 'remove', 'bo@inbox.test'])).toMatchObject({
     code: 1,
-    err: 'bo@inbox.test is not on the list.\n',
+    err: 'bo@inbox.test is not on the suppression list.\n',
   });
   expect(await ana.say(['suppressions', 'add', 'bo'])).toMatchObject({
     code: 2,

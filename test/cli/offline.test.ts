@@ -62,7 +62,7 @@ describe('without a daemon', () => {
     expect(traced).toEqual({ code: 0, out: expect.stringContaining('a@one.example'), err: warning });
     expect(await say(['trace', 'req_none', ...args])).toMatchObject({
       code: 1,
-      err: expect.stringContaining('Nothing is kept of req_none.'),
+      err: expect.stringContaining('No records found for req_none.'),
     });
     const json = await say(['queue', 'list', '--json', '--state', 'queued', ...args]);
     expect(JSON.parse(json.out)).toMatchObject({ count: 1, deliveries: [{ recipient: 'a@one.example' }] });

@@ -212,7 +212,7 @@ shop.test is pending. To see the DNS records to add, run: postern domains setup 
     await shop(world);
     const { code, err } = await world.say(['push', '--yes']);
     expect(code).toBe(1);
-    expect(err).toContain('The API key may not do this: it lacks the permission projects.write.');
+    expect(err).toContain('The API key does not have the permission projects.write.');
     expect(err).toContain('postern auth status');
   });
 

@@ -102,9 +102,9 @@ test('retry, cancel, hold and release say what they did; what cannot be done has
     await say(http.socket, ['queue', 'hold', 'no domain']),
   ];
   expect(refused.map(({ code, err }) => [code, err])).toEqual([
-    [1, 'Nothing of it waits: cancelled.\n'],
+    [1, 'Nothing is waiting for delivery: cancelled.\n'],
     [1, 'There is no message or delivery ../../x.\n'],
-    [1, 'domain must be a domain name such as example.com, or the id of a webhook (whk_…).\n'],
+    [1, 'domain must be a domain name such as example.com, or the ID of a webhook (whk_…).\n'],
   ]);
 });
 

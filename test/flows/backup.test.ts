@@ -133,7 +133,7 @@ test('there is one at a time; giving it up, or ending its download, removes it',
   const world = await startTestWorld();
   const client = createClient({ address: `unix:${join(world.folder, 'admin.sock')}` });
   await client.call({ route: backups.begin });
-  await expect(client.call({ route: backups.begin })).rejects.toThrow('A backup is being made already.');
+  await expect(client.call({ route: backups.begin })).rejects.toThrow('A backup is already running.');
   await client.call({ route: backups.cancel });
   expect(await leftBeside(world)).toEqual([]);
   await expect(client.open({ route: backups.download })).rejects.toThrow('no verified backup');

@@ -74,7 +74,7 @@ test('explain prints each step with what decides it, and fails where the mail is
   expect(JSON.parse((await say('explain', 'example.test/contact', '--json')).out)).toMatchObject({ kind: 'form' });
   const nothing = await say('explain', 'nonsense');
   expect(nothing.code).toBe(1);
-  expect(nothing.err).toContain('neither an address nor a form');
+  expect(nothing.err).toContain('neither an email address nor a form');
 });
 
 test('trace prints what became of a request', async () => {

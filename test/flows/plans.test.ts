@@ -185,7 +185,7 @@ test('an object too many is refused on every way to make one, with the limit, it
         json: expect.objectContaining({
           code: 'PLAN_LIMIT',
           error: expect.stringMatching(
-            /^The plan free allows \d .*; the account has \d, and this adds 1\. .*ops@inbox\.test\) can raise the limit\.$/,
+            /^The plan free allows \d .*; the account has \d, and this would add 1\. .*ops@inbox\.test\) can raise the limit\.$/,
           ),
           plan_limit: { plan: 'free', object, limit: OBJECTS[object], used: OBJECTS[object] },
         }),

@@ -28,7 +28,7 @@ test.each([
   ['?dnsbl=no%20zone', 'must be a zone such as zen.spamhaus.org'],
   ['?port25=http://mx.test/', 'must be a host or host:port'],
   ['?port25=mx.test:99999', 'must name a port up to 65535'],
-  [`?${Array.from({ length: 21 }, (_, i) => `dnsbl=z${i}.test`).join('&')}`, 'must be 20 zones at most'],
+  [`?${Array.from({ length: 21 }, (_, i) => `dnsbl=z${i}.test`).join('&')}`, 'must be at most 20 zones'],
 ])('what makes no sense is refused: %s', async (query, words) => {
   const { answer, inquiries } = await ask(query);
   expect([answer.status, inquiries]).toEqual([400, []]);

@@ -131,7 +131,7 @@ test('retry and cancel act on what waits and wake the queue; what is over is a c
     const again = await local(http, `/admin/queue/${id}/${verb}`, { method: 'POST' });
     expect([again.status, again.json()]).toEqual([
       409,
-      expect.objectContaining({ code: 'CONFLICT', error: 'Nothing of it waits: cancelled.' }),
+      expect.objectContaining({ code: 'CONFLICT', error: 'Nothing is waiting for delivery: cancelled.' }),
     ]);
     expect((await local(http, `/admin/queue/dlv_nope/${verb}`, { method: 'POST' })).status).toBe(404);
   }

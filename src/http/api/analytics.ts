@@ -29,7 +29,7 @@ export function analyticsRoutes(services: Services): Route[] {
     async show({ principal, query: { interval, form, domain, scope, from: wantedFrom, to: wantedTo } }) {
       if (scope === 'server' && !isOfServer(principal)) return lacksPermission('admin');
       if (scope === 'server' && (form ?? domain) !== undefined)
-        return invalidAt('scope', 'must be account, where a form or domain is named');
+        return invalidAt('scope', 'must be account if form or domain is given');
       if (domain !== undefined && !mayTouch(principal, domain)) return refuse('AUTH_DOMAIN_NOT_ALLOWED');
       const last = startOf(interval, (wantedTo ?? clock.now() + 1) - 1);
       const from = startOf(interval, wantedFrom ?? startOf(interval, last, 1 - DEFAULT_BUCKETS[interval]));
@@ -38,7 +38,7 @@ export function analyticsRoutes(services: Services): Route[] {
       for (let at = from; at <= last; at = startOf(interval, at, 1)) {
         numbersOf(series, at);
         if (series.size > contract.MAX_BUCKETS) {
-          const message = `makes more than ${contract.MAX_BUCKETS} buckets of that time: take a longer one, or less time`;
+          const message = `makes more than ${contract.MAX_BUCKETS} buckets: use a longer interval or a shorter time span`;
           return invalidAt('interval', message);
         }
       }
@@ -91,7 +91,7 @@ export function analyticsRoutes(services: Services): Route[] {
       const now = clock.now();
       const earliest = now - MAX_DAY_MS;
       if (from !== undefined && (from > now || from < earliest)) {
-        return invalidAt('from', `must be a time of the last 48 hours, such as ${isoTime(startOf('day', now))}`);
+        return invalidAt('from', `must be a time in the last 48 hours, such as ${isoTime(startOf('day', now))}`);
       }
       return success(await overview.show(principal, from ?? startOf('day', now)));
     },
@@ -107,7 +107,7 @@ export function analyticsRoutes(services: Services): Route[] {
       if (domain !== undefined && !mayTouch(principal, domain)) return refuse('AUTH_DOMAIN_NOT_ALLOWED');
       const { request, response, ip } = context;
       const after = header(request, 'last-event-id');
-      if (after !== undefined && !EVENT_ID.test(after)) return invalidAt('Last-Event-ID', 'must be the id of an event');
+      if (after !== undefined && !EVENT_ID.test(after)) return invalidAt('Last-Event-ID', 'must be the ID of an event');
       const gone = new AbortController();
       response.once('close', () => gone.abort());
 
@@ -131,7 +131,7 @@ export function analyticsRoutes(services: Services): Route[] {
       });
       if (opened.kind === 'open') return { ...STREAM, stream: opened.stream };
       if (opened.of === 'server') return unavailable('Too many event streams are open.');
-      const message = `The account has ${MAX_STREAMS_OF_ACCOUNT} event streams open, which is the most. Close one of them.`;
+      const message = `The account already has ${MAX_STREAMS_OF_ACCOUNT} open event streams, the maximum. Close one of them.`;
       return refuse('RATE_LIMITED', { message, headers: { 'Retry-After': '5' } });
     },
   });

@@ -18,11 +18,11 @@ const MAX_FORMS = 100;
 
 const form = formSettings.extend({
   name: contract.newForm.shape.name.optional(),
-  email: is.addresses.describe('Who gets the notifications: an address or a list of them.'),
+  email: is.addresses.describe('Who gets the notifications: an email address, or a list of them.'),
 });
 const forms = z
   .record(is.identifier, form)
-  .refine((all) => Object.keys(all).length <= MAX_FORMS, `must name ${MAX_FORMS} forms at most`);
+  .refine((all) => Object.keys(all).length <= MAX_FORMS, `must be at most ${MAX_FORMS} forms`);
 /** The contract's routes, with the schemas of project files for the settings. */
 const routes = {
   ...contract.collections,

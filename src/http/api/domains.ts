@@ -198,7 +198,7 @@ export function domainsRoutes(services: Services): Route[] {
       const to = startOf('day', last, 1);
       if (from > last) return invalidAt('from', 'must be before to');
       if (to - from > contract.MAX_REPORT_DAYS * DAY)
-        return invalidAt('from', `must be ${contract.MAX_REPORT_DAYS} days before to at most`);
+        return invalidAt('from', `must be at most ${contract.MAX_REPORT_DAYS} days before to`);
       const { tenant } = 'config' in claim ? claim.project : { tenant: OPERATOR };
       return success(await services.reportsOn({ tenant, domain: name ?? '', from, until: to }));
     },
@@ -257,7 +257,7 @@ export function adminDomainsRoutes({ store, snapshot, hostKeys, domains }: Servi
     async rotate() {
       if (await hostKeys.rotate()) return show();
       const { hostname } = snapshot().server.server;
-      const message = `${hostname} is a domain of a project of the operator’s: rotate its keys as those of any domain.`;
+      const message = `${hostname} is a domain in one of the operator’s projects: rotate its DKIM keys as for any other domain.`;
       return refuse('CONFLICT', { message });
     },
     async verify() {

@@ -98,7 +98,7 @@ export function emailRoutes(services: Services): Route[] {
     const message = await findMessage(store, id);
     const own = message?.tenant === principal.tenant.id && mayTouch(principal, message.domain);
     const isSecret = message?.kind === 'system' || (message?.kind === 'confirmation' && message.environment === 'live');
-    if (!own || isSecret) return notFound('mail', id);
+    if (!own || isSecret) return notFound('message', id);
     const isReadable = message.kind === 'transactional' || principal.permissions.has('forms.read');
     return isReadable ? act(message) : lacksPermission('forms.read');
   }
@@ -106,7 +106,7 @@ export function emailRoutes(services: Services): Route[] {
   /** The same with one that was sent through the API. */
   function withSent<Data>(call: OfOne, act: (message: MessageRow) => Promise<Outcome<Data>>): Promise<Outcome<Data>> {
     return withOwn(call, async (message) =>
-      message.kind === 'transactional' ? act(message) : notFound('mail', message.id),
+      message.kind === 'transactional' ? act(message) : notFound('message', message.id),
     );
   }
 
@@ -114,7 +114,7 @@ export function emailRoutes(services: Services): Route[] {
   async function cancel({ id }: MessageRow): Promise<Refusal | undefined> {
     const done = await withdraw(store, id, clock.now());
     if (done.kind === 'not-waiting') return nothingWaits(done.states);
-    return done.kind === 'unknown' ? notFound('mail', id) : undefined;
+    return done.kind === 'unknown' ? notFound('message', id) : undefined;
   }
 
   /** Moves the first try of a mail that none was made of; undefined where that is done. */
@@ -170,7 +170,7 @@ export function emailRoutes(services: Services): Route[] {
     source: (call) =>
       withOwn(call, async (message) => {
         const bytes = await finishedBytes(store, message);
-        if (bytes === undefined) return refuse('NOT_FOUND', { message: 'The finished mail is not kept.' });
+        if (bytes === undefined) return refuse('NOT_FOUND', { message: 'The finished message is not kept.' });
         // Ours are ASCII, but for addresses that are UTF-8 themselves; what programs submit may be anything.
         return success({ id: message.id, size: message.size, source: bytes.toString() });
       }),

@@ -157,7 +157,7 @@ export function formToolsRoutes(services: Services): Route[] {
     const row = await findDomain(store, tenant, audience.domain);
     if (row === undefined || row.status !== 'pending') return undefined;
     return refuse('DOMAIN_NOT_VERIFIED', {
-      message: `The domain ${audience.domain} is not verified yet: publish its records first.`,
+      message: `The domain ${audience.domain} is not verified yet. Publish its DNS records first.`,
     });
   }
 
@@ -197,7 +197,7 @@ export function formToolsRoutes(services: Services): Route[] {
         const visit = { hasKey: true };
         const verdict = await spamFilter(form, { ...checked, ip, visit });
         const detail =
-          principal.key === undefined ? 'sent by a signed-in person' : `sent with the key ${principal.key.name}`;
+          principal.key === undefined ? 'sent by a signed-in user' : `sent with the key ${principal.key.name}`;
         const { id, status } = await accept({
           form,
           ...checked,

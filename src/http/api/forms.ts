@@ -59,7 +59,7 @@ export const formSettings = z.strictObject({
   theme: shape.theme,
   allowed_origins: bare(shape.allowed_origins)
     .optional()
-    .describe('Origins whose pages may post; those of any origin when nothing is listed.'),
+    .describe('Origins whose pages may post; empty: any origin.'),
   uploads: shape.uploads,
   retention: shape.retention,
   store: bare(shape.store).optional(),
@@ -74,7 +74,7 @@ function bare<T extends z.ZodType>(schema: z.ZodType & { unwrap(): T }): T {
   return schema.unwrap().describe(schema.description ?? '');
 }
 
-const to = is.addresses.describe('Who gets the notifications: an address or a list of them.');
+const to = is.addresses.describe('Who gets the notifications: an email address, or a list of them.');
 const { name, domain } = contract.newForm.shape;
 const storedForm = formSettings.extend({ to });
 const nullable = Object.fromEntries(Object.entries(formSettings.shape).map(([key, value]) => [key, value.nullable()]));
@@ -317,7 +317,7 @@ export function refuseRecipients(
 ): Refusal | undefined {
   const { form_recipients: most } = snapshot.server.limits;
   if (to === undefined || new Set(to).size <= most) return undefined;
-  return invalidAt(path, `must be ${most} addresses at most`);
+  return invalidAt(path, `must be at most ${most} addresses`);
 }
 
 /** The refusal of what no schema can know of forms: patterns, expressions; paths are where they are in the body. */
@@ -337,7 +337,7 @@ function refusePlace(principal: Principal, { claims }: Snapshot, domain: string 
   if (domain === null || readableTenants(principal).some((tenant) => claims.has(claimId(tenant, domain)))) {
     return undefined;
   }
-  const message = `There is no domain ${domain} in this account. Add it with POST /domains, or push a project that has it.`;
+  const message = `There is no domain ${domain} in this account. Add it with POST /domains, or push a project that includes it.`;
   return refuse('DOMAIN_NOT_FOUND', { message });
 }
 

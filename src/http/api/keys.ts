@@ -74,7 +74,7 @@ export function keysRoutes({ store, clock, objects, requests }: Services): Route
       const now = clock.now();
       const { expires_at } = body.restrictions ?? {};
       if (expires_at !== undefined && Date.parse(expires_at) <= now) {
-        return invalidAt('restrictions.expires_at', 'must lie in the future');
+        return invalidAt('restrictions.expires_at', 'must be in the future');
       }
       const grant = grantKey(principal, { ...body, restrictions: normalRestrictions(body.restrictions) });
       if ('kind' in grant) return refuse('AUTH_FORBIDDEN', { message: grant.message });

@@ -183,7 +183,7 @@ export function messagesRoutes({ store, clock, wake, trace, unsubscribeKey }: Se
     },
     async html({ params: { id }, query: { token } }) {
       if (!opensFrame(token, id)) {
-        return refuse('NOT_FOUND', { message: 'This address does not work any more. Load the message again.' });
+        return refuse('NOT_FOUND', { message: 'This URL has expired. Load the message again.' });
       }
       const row = await findMessage(store, id);
       const view = row && (await viewOf(row));
@@ -196,15 +196,15 @@ export function messagesRoutes({ store, clock, wake, trace, unsubscribeKey }: Se
       const { row } = found;
       const failed = await failedDeliveries(store, row.id);
       if (failed.length === 0)
-        return refuse('CONFLICT', { message: 'The message has no recipients that it failed to reach.' });
-      if (row.body === 'dropped') return refuse('CONFLICT', { message: 'What the message says is not kept any more.' });
+        return refuse('CONFLICT', { message: 'The message has no recipients that it did not reach.' });
+      if (row.body === 'dropped') return refuse('CONFLICT', { message: 'The content of the message is no longer kept.' });
       const { context, principal } = call;
       const parts = { store, clock, config: context.snapshot.server };
       const quota = await checkQuota(principal, failed.length, parts);
       if (quota.kind !== 'allowed') return overPlan(quota, context.at);
       const written = await writeIfMet(store, [...quota.unit, ...requeue(failed, row, clock.now())]);
       if (written === undefined)
-        return refuse('CONFLICT', { message: 'It has just changed. Look at it and try again.' });
+        return refuse('CONFLICT', { message: 'The message has just changed. Check it and try again.' });
       wake();
       return show(row);
     },
@@ -237,7 +237,7 @@ function kindsOf({ permissions }: Principal): readonly Kind[] {
 }
 
 function notKept(): Refusal {
-  return refuse('NOT_FOUND', { message: 'What the message says is not kept, or is not made yet.' });
+  return refuse('NOT_FOUND', { message: 'The content of the message is not kept, or not created yet.' });
 }
 
 /** A page of a stranger's: in a sandbox even where somebody opens it without the frame. */

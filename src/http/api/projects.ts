@@ -145,7 +145,7 @@ export function projectsRoutes(services: Services): Route[] {
     if (revision === undefined) return unknownRevision(id);
     const { result } = await reader.read(revision, { tenant: row.tenant, accepted: true });
     if (!('ok' in result))
-      return refuse('CONFLICT', { message: `The revision ${id} cannot be read by this version of Postern.` });
+      return refuse('CONFLICT', { message: `This version of Postern cannot read revision ${id}.` });
     const isOwn = placesIn(result.ok).every((domain) => mayTouch(principal, domain));
     return isOwn ? { config: result.ok } : refuse('AUTH_DOMAIN_NOT_ALLOWED');
   }
@@ -169,7 +169,7 @@ export function projectsRoutes(services: Services): Route[] {
         if (made !== undefined && 'kind' in made) return overLimit(made, snapshot().server);
         if (made !== undefined) return success(shown(made));
       }
-      return refuse('CONFLICT', { message: `There is a project ${base} already.` });
+      return refuse('CONFLICT', { message: `The project ${base} already exists.` });
     },
     async show({ principal, params: { slug } }) {
       const row = await findVisible(principal, slug);

@@ -137,7 +137,7 @@ export function queueRoutes({ store, clock, wake, trace, explain, waiting }: Ser
       const explained = await explain(what.trim());
       if (explained !== undefined) return success(explained);
       return refuse('NOT_FOUND', {
-        message: `${what} is neither an address nor a form of this server. Forms are named as \`GET /forms\` has them: example.com/contact, c/team/join, frm_….`,
+        message: `${what} is neither an email address nor a form of this server. Use form IDs as in \`GET /forms\`: example.com/contact, c/team/join, frm_….`,
       });
     },
   });
@@ -155,7 +155,7 @@ export function tracing(trace: Services['trace']): Tracing {
     const traced = await trace(id);
     if (traced !== undefined) return success(traced);
     return refuse('NOT_FOUND', {
-      message: `Nothing is kept of ${id.slice(0, 200)}. A request that was refused, or caused nothing, is only in the log; what is older than the retention of events is gone.`,
+      message: `No records found for ${id.slice(0, 200)}. Requests that were rejected or had no effect are only in the log; records older than the retention of events are deleted.`,
     });
   };
 }
@@ -207,7 +207,7 @@ async function relayShown(store: Store, now: number) {
 
 /** The refusal of an action on mail of which nothing waits. */
 export function nothingWaits(states: readonly string[]): Refusal {
-  return refuse('CONFLICT', { message: `Nothing of it waits: ${[...new Set(states)].join(', ')}.` });
+  return refuse('CONFLICT', { message: `Nothing is waiting for delivery: ${[...new Set(states)].join(', ')}.` });
 }
 
 interface QueueQuery {

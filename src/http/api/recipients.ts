@@ -28,14 +28,14 @@ export function recipientsRoutes({ store, consent }: Services): Route[] {
     },
     async ask({ principal: { tenant, environment }, context, body: { address } }) {
       if (environment === 'test') {
-        return refuse('AUTH_FORBIDDEN', { message: 'A test key mails nobody: ask with a live key.' });
+        return refuse('AUTH_FORBIDDEN', { message: 'Mail of a test key is not delivered. Use a live key.' });
       }
       const asked = await consent.askAgain(tenant.id, address);
       if (asked.kind === 'capped') {
         return refuseOver(asked.verdict, context) ?? rateLimited(asked.verdict, context.at);
       }
       if (asked.kind === 'refused') {
-        const message = `${address} wants no mail from this server, and is not asked again.`;
+        const message = `${address} refuses all mail from this server and will not be asked again.`;
         return refuse('RECIPIENT_NOT_CONFIRMED', { message });
       }
       const row = await consentOf(store, tenant.id, address);
@@ -68,7 +68,7 @@ export function suppressionsRoutes({ store, clock }: Services): Route[] {
         const live =
           environment === 'test' && (await findSuppression(store, { tenant: accountIdOf(principal), address, form }));
         if (live) return refuse('AUTH_TEST_KEY');
-        const where = form === '' ? 'the list' : `the list for the form ${form}`;
+        const where = form === '' ? 'the suppression list' : `the suppression list for the form ${form}`;
         return refuse('NOT_FOUND', { message: `${address.slice(0, 320)} is not on ${where}.` });
       }
       await store.write([allow(row)]);

@@ -440,7 +440,7 @@ function deny(
   if (permission === 'none') return undefined;
   if (principal === undefined) return refuseMissingKey();
   if (principal.session?.mustSetUpTotp === true && !path.startsWith('/auth/')) {
-    return refuse('AUTH_FORBIDDEN', { message: 'Set up one-time codes first: this server requires them.' });
+    return refuse('AUTH_FORBIDDEN', { message: 'This server requires one-time codes. Set them up first.' });
   }
   const denial = decide(principal, { permission, domain: domains === 'refuse' ? 'none' : 'narrowed', ip });
   if (denial !== 'AUTH_FORBIDDEN') return denial && refuse(denial);
@@ -483,7 +483,7 @@ async function readText(context: RequestContext, route: Route): Promise<string |
 
 function notJson(): Refusal {
   return refuse('UNSUPPORTED_MEDIA_TYPE', {
-    message: 'Send application/json.',
+    message: 'Send the body as application/json.',
     headers: { Accept: 'application/json' },
   });
 }
@@ -493,7 +493,7 @@ function parseBody(schema: z.ZodType, text: string): { readonly ok: unknown } | 
   if (text.trim() === '') return parse(schema, {});
   const parsed = parseJsonValue(text);
   if ('kind' in parsed) return parsed;
-  if (text.includes(String.raw`\u0000`) && holdsNul(parsed.value)) return malformed('Text must not hold U+0000.');
+  if (text.includes(String.raw`\u0000`) && holdsNul(parsed.value)) return malformed('Text must not contain U+0000.');
   return parse(schema, parsed.value);
 }
 
@@ -516,7 +516,7 @@ function parseQuery(
 ): { readonly ok: unknown } | Refusal {
   const all = queryOf(text);
   const query = principal?.session === undefined ? all : withoutView(all);
-  return holdsNul(query) ? malformed('The query must not hold U+0000.') : parse(schema, query);
+  return holdsNul(query) ? malformed('The query must not contain U+0000.') : parse(schema, query);
 }
 
 /** What a session is asked for was read before. */

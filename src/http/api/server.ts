@@ -47,13 +47,13 @@ function refusalOf(refused: NoBackup): Refusal {
   switch (refused.kind) {
     case 'not-sqlite':
       return refuse('CONFLICT', {
-        message: 'The database is PostgreSQL, whose own tool makes backups: pg_dump --format=custom --file=FILE URL.',
+        message: 'The database is PostgreSQL. Back it up with its own tool: pg_dump --format=custom --file=FILE URL.',
       });
     case 'running':
-      return refuse('CONFLICT', { message: 'A backup is being made already.' });
+      return refuse('CONFLICT', { message: 'A backup is already running.' });
     case 'no-room':
       return unavailable(
-        `The disk of the database has no room for a copy: ${mib(refused.needed)} are needed (limits.free_disk stays free), ${mib(refused.free)} are free.`,
+        `The database’s disk has no room for a copy: ${mib(refused.needed)} needed (including limits.free_disk), ${mib(refused.free)} free.`,
       );
   }
 }

@@ -81,7 +81,7 @@ export function sessionsRoutes(services: Services): Route[] {
       case 'wrong link':
         return refuse('AUTH_INVALID_LINK', {
           message: done.isOtherBrowser
-            ? 'This link works only in the browser in which you asked for it. Open it there, or ask for a new one here.'
+            ? 'This link works only in the browser in which you requested it. Open it there, or request a new one here.'
             : undefined,
         });
       case 'wrong code':
@@ -193,7 +193,7 @@ export function sessionsRoutes(services: Services): Route[] {
         if (isTestKey(principal)) return refuse('AUTH_TEST_KEY');
         const secret = await totp.start(accountIdOf(principal));
         if (secret === undefined) {
-          return refuse('CONFLICT', { message: 'One-time codes are set up already. End them first.' });
+          return refuse('CONFLICT', { message: 'One-time codes are already set up. Turn them off first.' });
         }
         const { hostname } = context.snapshot.server.server;
         return success({ secret, uri: totpUri({ secret, hostname, email: principal.tenant.email }) });
@@ -207,7 +207,7 @@ export function sessionsRoutes(services: Services): Route[] {
           case 'wrong':
             return wrongCode(principal, context);
           case 'not started':
-            return refuse('CONFLICT', { message: 'There is no secret to confirm. Begin with POST /auth/totp.' });
+            return refuse('CONFLICT', { message: 'There is no secret to confirm. Start with POST /auth/totp.' });
           case 'limited':
             return tooManyCodes(done.verdict, context);
         }
@@ -247,7 +247,7 @@ function notSetUp(): Refusal {
 /** Guessing at a code is refused on every way in, the Unix socket too. */
 function tooManyCodes(verdict: Verdict, { at }: RequestContext): Refusal {
   const refusal = rateLimited(verdict, at);
-  return { ...refusal, message: 'Too many codes were tried. Please try again later.' };
+  return { ...refusal, message: 'Too many incorrect codes. Please try again later.' };
 }
 
 /** On the machine itself, and for an account whose owner has lost the device. */

@@ -172,7 +172,7 @@ export function submissionsRoutes(services: Services): Route[] {
       const row = await find(principal, id);
       if ('kind' in row) return row;
       const file = (await filesOf(store, id)).find((each) => each.id === wanted);
-      if (file === undefined) return refuse('NOT_FOUND', { message: `It has no file ${wanted.slice(0, 60)}.` });
+      if (file === undefined) return refuse('NOT_FOUND', { message: `The submission has no file ${wanted.slice(0, 60)}.` });
       const { filename, size } = file;
       return download({ type: 'application/octet-stream', filename, size, stream: chunksOfFile(store, file.id) });
     },
@@ -203,17 +203,17 @@ function wantedForms(principal: Principal, domain?: string): SubmissionFilter['i
 
 const MAX_ATTEMPTS = 100;
 
-const ON_ITS_WAY = 'Mail about it is on its way. Try again later, or mark it as spam, which cancels what still waits.';
+const ON_ITS_WAY = 'Mail about this submission is being delivered. Try again later, or mark it as spam, which cancels its queued mail.';
 
 const UNCONFIRMED =
-  'No recipient of the form has agreed to receive mail from this account yet: what visitors send is kept. POST /recipients asks again.';
+  'No recipient of the form has agreed to receive mail from this account yet. Submissions are kept. To ask again, call POST /recipients.';
 
 const CONFLICTS = {
-  'submission-gone': 'This submission has just been removed.',
-  'form-gone': 'The form of this submission is gone: nobody knows who is to get it.',
+  'submission-gone': 'This submission has just been deleted.',
+  'form-gone': 'The form of this submission is gone, so its recipient is unknown.',
   spam: 'This submission is marked as spam. Release it first.',
   pending: 'The visitor has not confirmed this submission yet. Release it first.',
-  'content-gone': 'The fields of this submission were deleted after delivery, as the form says (store).',
+  'content-gone': 'The fields of this submission were deleted after delivery (`store` of the form).',
 } as const satisfies Readonly<Record<Exclude<Resent['kind'], 'done' | 'unconfirmed'>, string>>;
 
 // All submissions of a form as one file, written page by page as the client takes it: memory holds one page, however many

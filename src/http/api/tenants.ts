@@ -71,14 +71,14 @@ export function accountsRoutes({ store, clock, limits, wake }: Services): Route[
 function confirmation({ id, email }: TenantRow, config: ServerConfig, now: number): Statement[] {
   const { hostname } = config.server;
   const { link, statement } = newToken({ kind: 'signup', tenant: id, subject: id }, config, now);
-  const text = `Somebody, probably you, has made an account on ${hostname} for this address.
+  const text = `Someone, probably you, created an account on ${hostname} with this address.
 
 To confirm it, open this link within ${LINK_DAYS} days and press the button:
 
 ${link}
 
-Until then the account does nothing. If it was not you, ignore this mail: the account then ends by itself, and you
-will not hear of it again. To get no mail from this server any more, open the link and press "Never again".
+Until then the account does nothing. If it was not you, ignore this mail: the account is then deleted automatically, and
+you will get no more mail about it. To stop all mail from this server, open the link and press "Never again".
 `;
   const mail = systemMail(
     { tenant: OPERATOR, to: email, subject: `Confirm your account on ${hostname}`, text },
@@ -132,15 +132,15 @@ export function tenantsRoutes(services: Services): Route[] {
     },
     async show({ params: { id } }) {
       const row = await findTenant(store, id);
-      return row === undefined ? notFound('tenant', id) : success(await withContents(row));
+      return row === undefined ? notFound('account', id) : success(await withContents(row));
     },
     async remove({ principal, params: { id }, query: { queued } }) {
       const row = await findTenant(store, id);
-      if (row === undefined) return notFound('tenant', id);
-      if (id === OPERATOR) return refuse('CONFLICT', { message: 'The operator’s own tenant cannot be deleted.' });
+      if (row === undefined) return notFound('account', id);
+      if (id === OPERATOR) return refuse('CONFLICT', { message: 'The operator’s account cannot be deleted.' });
       const shown = await withContents(row);
       if (!(await beginDeletion(row, { queued, by: principal }, services)))
-        return refuse('CONFLICT', { message: 'The account is being deleted already.' });
+        return refuse('CONFLICT', { message: 'The account is already being deleted.' });
       await takeOver();
       wake();
       return success({ ...shown, deleting: queued });
@@ -149,13 +149,13 @@ export function tenantsRoutes(services: Services): Route[] {
       const unknownPlan = checkPlan(context, body.plan);
       if (unknownPlan !== undefined) return unknownPlan;
       if (id === OPERATOR && body.suspended === true) {
-        return refuse('CONFLICT', { message: 'The operator’s own tenant cannot be suspended.' });
+        return refuse('CONFLICT', { message: 'The operator’s account cannot be suspended.' });
       }
       if (id === OPERATOR && body.trusted === false) {
-        return refuse('CONFLICT', { message: 'The operator’s own tenant is always trusted.' });
+        return refuse('CONFLICT', { message: 'The operator’s account is always trusted.' });
       }
       const row = await alterTenant(store, { ...body, id, by: principal }, clock.now());
-      if (row === undefined) return notFound('tenant', id);
+      if (row === undefined) return notFound('account', id);
       await releaseMail(row.id, body);
       if (body.suspended === false) await resume(store, id, clock.now());
       if (body.suspended !== undefined) wake();
@@ -168,7 +168,7 @@ export function tenantsRoutes(services: Services): Route[] {
       if (from > last) return invalidAt('from', 'must be before to');
       const to = startOf('day', last, 1);
       if (to - from > contract.MAX_USAGE_DAYS * 24 * HOUR)
-        return invalidAt('from', `must be ${contract.MAX_USAGE_DAYS} days before to at most`);
+        return invalidAt('from', `must be at most ${contract.MAX_USAGE_DAYS} days before to`);
       const uses = await useOfAll(services, { from, until: to });
       const tenants = (await allTenants(store)).flatMap(({ id, name, plan }) => {
         const use = uses.get(id);
@@ -201,9 +201,9 @@ export function tenantsRoutes(services: Services): Route[] {
       if (Object.values(change).every((value) => value === undefined)) return invalidAt('plan', 'is missing');
       const unknownPlan = checkPlan(context, change.plan);
       if (unknownPlan !== undefined) return unknownPlan;
-      if (id === OPERATOR) return refuse('CONFLICT', { message: 'The operator’s own tenant has no plan.' });
+      if (id === OPERATOR) return refuse('CONFLICT', { message: 'The operator’s account has no plan.' });
       const row = await alterTenant(store, { id, ...change, by: principal }, clock.now());
-      if (row === undefined) return notFound('tenant', id);
+      if (row === undefined) return notFound('account', id);
       await releaseMail(row.id, change);
       const { server } = context.snapshot;
       return success({ ...row, tenant: row.id, amount: planOf(row, server).price, currency: server.plans.currency });

@@ -170,11 +170,11 @@ export function webhooksRoutes({ store, clock, objects, webhooks }: Services): R
       withWebhook(call, async (webhook) => {
         const { event, since } = call.body;
         if ((event === undefined) === (since === undefined))
-          return invalidAt('', 'must name an event or a time (since)');
+          return invalidAt('', 'must have either event or since');
         if (webhook.status === 'disabled') return disabled();
         if (event === undefined) return success(await webhooks.replaySince(webhook, Date.parse(since ?? '')));
         if (await webhooks.replayEvent(webhook, event)) return success({ replayed: 1, more: false });
-        return refuse('NOT_FOUND', { message: `There is no event ${event} that webhooks are told of.` });
+        return refuse('NOT_FOUND', { message: `There is no event ${event} that is sent to webhooks.` });
       }),
   });
 }
@@ -204,7 +204,7 @@ function disabled(): Refusal {
 }
 
 function configured(project: string): Refusal {
-  return refuse('CONFLICT', { message: `The configuration of the project ${project} says this; change it there.` });
+  return refuse('CONFLICT', { message: `The webhook is defined in the configuration of the project ${project}. Change it there.` });
 }
 
 function shown(webhook: WebhookRow) {

@@ -26,7 +26,7 @@ export interface PosternFailure {
   /** The HTTP status. */
   readonly code: number;
   readonly errors: readonly PosternError[];
-  /** Finds the request in the log of the server. */
+  /** Identifies the request in the server’s log. */
   readonly request_id: string;
 }
 
@@ -37,12 +37,12 @@ export function start(root?: Document | HTMLElement): void;
 
 /**
  * Sends the form and shows the result in it. Resolves to the answer of the server, or to undefined if the server could not be
- * reached or the form is being sent already. Never rejects.
+ * reached or the form is already being sent. Never rejects.
  */
 export function send(form: HTMLFormElement, submitter?: HTMLElement | null): Promise<PosternAnswer | undefined>;
 
 /**
- * What goes into the field `_challenge` of a form that is sent by other means. Resolves once the page is old enough. `name` is
+ * The value of the field `_challenge` for a form that is sent by other means. Resolves once the page is old enough. `name` is
  * the field `form` of `/v1/{domain}/send`. Rejects if the server cannot be reached.
  */
 export function challenge(action: string, name?: string): Promise<string>;

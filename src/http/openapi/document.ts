@@ -18,28 +18,30 @@ export interface OpenApi {
   readonly components: Json;
 }
 
-const DESCRIPTION = `Every route of the API answers at three spellings: \`/projects\`, \`/api/projects\` and \`/v1/projects\`.
-The addresses that take forms have exactly the one that is shown.
+const DESCRIPTION = `Every API route has three equivalent paths: \`/projects\`, \`/api/projects\` and \`/v1/projects\`.
+The URLs that accept form posts have only the path shown.
 
-Send the API key in exactly one of three headers. Success is 200. Every response carries \`X-Request-Id\`, which finds the
-request in the log of the server, and the state of the rate limits.`;
+Send the API key in exactly one of three headers. Success is 200. Every response has \`X-Request-Id\`, which
+identifies the request in the server’s log, and the state of the rate limits.`;
 
 const TAGS: Readonly<Record<string, string>> = {
   Accounts: 'Creating an account.',
-  'API keys': 'Keys, their permissions and restrictions, and what the limits leave.',
+  'API keys': 'Keys, their permissions and restrictions, and what is left of the rate limits.',
   Sessions: 'Signing in to the console, and one-time codes.',
   Projects: 'Projects and their configuration: pushed, shown, rolled back.',
   Domains: 'Domains, the DNS records that they need, and DKIM keys.',
   Submissions: 'What visitors sent through forms.',
+  Erasure: 'Erasing a person’s data.',
+  Messages: 'Mail of every kind, sent and received, with its delivery attempts.',
   Email: 'Mail that programs send.',
-  'Email (Resend)': 'The same in the shape that clients of Resend know.',
-  Suppressions: 'Addresses that no mail is sent to.',
-  Forms: 'Where pages post their forms to, and how forms are managed.',
-  'Instant forms': 'Forms that need a name and an address only.',
-  Collections: 'Forms under one name that belong to no domain.',
-  Recipients: 'Addresses that were asked to agree to mail.',
+  'Email (Resend)': 'The same, in the format of the Resend API.',
+  Suppressions: 'Email addresses that no mail is sent to.',
+  Forms: 'Posting and managing forms.',
+  'Instant forms': 'Forms that need only a name and an email address.',
+  Collections: 'Groups of forms that belong to no domain.',
+  Recipients: 'Email addresses that were asked to agree to receive mail.',
   Analytics: 'Statistics and events.',
-  Webhooks: 'Events posted to your own addresses.',
+  Webhooks: 'Events posted to your own URLs.',
   Administration: 'For the operator of the server.',
 };
 
@@ -134,7 +136,7 @@ function operation(route: Route, errors: ErrorResponses): Json {
 function accessWords({ permission, domains, readsLive }: Route): string {
   if (permission === 'none') return 'Needs no key.';
   const who = permission === 'any' ? 'Any valid key.' : `Needs the permission \`${permission}\`.`;
-  const restricted = domains === 'refuse' ? ' Not for keys that are restricted to domains.' : '';
+  const restricted = domains === 'refuse' ? ' Not for keys restricted to domains.' : '';
   return `${who}${restricted}${readsLive === true ? ' A test key also reads live objects.' : ''}`;
 }
 
@@ -145,7 +147,7 @@ function otherContent({ alsoAnswers }: Route): Json {
 const IDEMPOTENCY: Json = {
   name: 'Idempotency-Key',
   in: 'header',
-  description: 'For 24 hours, the same key with the same body gets the first answer again; with another body, 409.',
+  description: 'For 24 hours, the same key with the same body gets the first answer again; with a different body, 409.',
   schema: { type: 'string', minLength: 1, maxLength: 256 },
 };
 
@@ -181,14 +183,14 @@ export type Json = Readonly<Record<string, unknown>>;
 
 /** Headers of every response. */
 const RATE_HEADERS: Readonly<Record<string, Json>> = {
-  'X-Request-Id': { description: 'Finds the request in the log of the server.', schema: { type: 'string' } },
+  'X-Request-Id': { description: 'Identifies the request in the server’s log.', schema: { type: 'string' } },
   'X-RateLimit-Limit': {
-    description: 'Requests that the limit with the least left allows.',
+    description: 'Requests allowed by the limit that has the fewest left.',
     schema: { type: 'integer' },
   },
-  'X-RateLimit-Remaining': { description: 'Requests that it still allows.', schema: { type: 'integer' } },
+  'X-RateLimit-Remaining': { description: 'Requests left in that limit.', schema: { type: 'integer' } },
   'X-RateLimit-Reset': {
-    description: 'When it allows all of them again, in seconds since 1970.',
+    description: 'When that limit is fully available again, in seconds since 1970.',
     schema: { type: 'integer' },
   },
 };
@@ -277,7 +279,7 @@ const FIELDS: Json = {
   type: 'object',
   additionalProperties: true,
   description:
-    'Any fields. `_subject`, `_replyto`, `_next`, `_challenge`, honeypots, the answers of captchas and the control fields of other form services are read and not shown as data.',
+    'Any fields. `_subject`, `_replyto`, `_next`, `_challenge`, honeypots, captcha answers and the control fields of other form services are processed, but not shown as data.',
   example: { name: 'Ada', email: 'ada@example.com', message: 'Hello' },
 };
 
@@ -309,18 +311,18 @@ const FORM_ERRORS: readonly ErrorCode[] = [
 ];
 
 const FORMS: Readonly<Record<string, string>> = {
-  '/:domain/:form': 'Submits a form of a domain.',
-  '/v1/:domain/:form': 'Submits a form of a domain.',
-  '/v1/:domain/send': 'Submits the form that the field `form` names, or else the default form of the domain.',
-  '/c/:collection/:form': 'Submits a form of a collection.',
-  '/f/:formId': 'Submits a form by its id.',
-  '/submit/:form': 'Submits a form by its id, or by its name at the domain that `Origin` names.',
+  '/:domain/:form': 'Submits to a form of a domain.',
+  '/v1/:domain/:form': 'Submits to a form of a domain.',
+  '/v1/:domain/send': 'Submits to the form named in the field `form`, or to the domain’s default form.',
+  '/c/:collection/:form': 'Submits to a form of a collection.',
+  '/f/:formId': 'Submits to a form by its ID.',
+  '/submit/:form': 'Submits to a form by its ID, or by its name at the domain in `Origin`.',
 };
 
 /** What answers pages and texts, and what answers JSON about the server itself. */
 const PAGES: readonly (readonly [path: string, operationId: string, summary: string, type?: string])[] = [
-  ['/confirm/:token', 'getConfirm', 'Shows the page of a mailed link, with a button.'],
-  ['/confirm/:token', 'postConfirm', 'Confirms what the mailed link is for.'],
+  ['/confirm/:token', 'getConfirm', 'Shows the page of a link in a mail, with a button.'],
+  ['/confirm/:token', 'postConfirm', 'Confirms what the link in a mail is for.'],
   ['/unsubscribe/:token', 'getUnsubscribe', 'Shows the page of an unsubscribe link.'],
   ['/unsubscribe/:token', 'postUnsubscribe', 'Unsubscribes the address (RFC 8058).'],
   ['/', 'getFront', 'Shows the front page of the server.'],
@@ -328,19 +330,19 @@ const PAGES: readonly (readonly [path: string, operationId: string, summary: str
   [
     '/readyz',
     'getReadyz',
-    'Answers 200 if the database can be written and the queue moves, otherwise 503 with the reasons.',
+    'Answers 200 if the database, disk, queue and storage are working, otherwise 503 with the reasons.',
     'application/json',
   ],
-  ['/metrics', 'getMetrics', 'Shows the metrics for Prometheus; only on the Unix socket.', 'text/plain'],
-  ['/.well-known/security.txt', 'getSecurityTxt', 'Names the contact for security reports (RFC 9116).', 'text/plain'],
+  ['/metrics', 'getMetrics', 'Shows the Prometheus metrics; only on the Unix socket.', 'text/plain'],
+  ['/.well-known/security.txt', 'getSecurityTxt', 'Shows the contact for security reports (RFC 9116).', 'text/plain'],
   [
     '/.well-known/mta-sts.txt',
     'getMtaSts',
-    'Shows the MTA-STS policy of a domain whose mail comes here (RFC 8461); at mta-sts.<domain>.',
+    'Shows the MTA-STS policy (RFC 8461) of a domain that receives mail here; at mta-sts.<domain>.',
     'text/plain',
   ],
   ['/postern.js', 'getPosternJs', 'Serves the script that sends forms without leaving the page.', 'text/javascript'],
-  ['/postern.mjs', 'getPosternMjs', 'Serves the same as an ES module.', 'text/javascript'],
+  ['/postern.mjs', 'getPosternMjs', 'Serves the same script as an ES module.', 'text/javascript'],
   ['/postern.d.mts', 'getPosternTypes', 'Serves the TypeScript types of the module.', 'text/plain'],
   ['/openapi.json', 'getOpenapi', 'Shows this document.', 'application/json'],
   ['/docs', 'getDocs', 'Shows this document as a page.'],
@@ -368,7 +370,7 @@ function publicPaths(errors: ErrorResponses): OpenApi['paths'] {
       responses: {
         200: { description: 'Success.', headers: headers(), content },
         ...errors.of(isJson ? ['RATE_LIMITED'] : ['NOT_FOUND', 'RATE_LIMITED', 'INTERNAL', 'UNAVAILABLE'], 'Error'),
-        ...(isJson && { 503: { description: 'No, with the reasons.', headers: headers('Retry-After'), content } }),
+        ...(isJson && { 503: { description: 'Not ready, with the reasons.', headers: headers('Retry-After'), content } }),
       },
     };
     paths[templated(path)] = { ...paths[templated(path)], [method]: operation };
@@ -380,10 +382,10 @@ const CHALLENGE: Json = {
   type: 'object',
   required: ['token', 'minimum_age', 'unreachable'],
   properties: {
-    token: { type: 'string', description: 'Goes into the field `_challenge`. Good once, for a day.' },
-    minimum_age: { type: 'integer', description: 'Seconds to wait at least before the form is sent.' },
+    token: { type: 'string', description: 'Goes into the field `_challenge`. Valid once, for a day.' },
+    minimum_age: { type: 'integer', description: 'Minimum number of seconds to wait before sending the form.' },
     unreachable: { type: 'string', description: 'What to tell the visitor if the server cannot be reached.' },
-    algorithm: { type: 'string', const: 'SHA-256', description: 'This and what follows: only for proof of work.' },
+    algorithm: { type: 'string', const: 'SHA-256', description: 'Only for proof of work, like all members below.' },
     challenge: { type: 'string', description: 'SHA-256 of `salt` and the number to find, in hexadecimal.' },
     salt: { type: 'string' },
     maxnumber: { type: 'integer', description: 'The number is between 0 and this.' },
@@ -397,7 +399,7 @@ function challenge(errors: ErrorResponses): Json {
     tags: ['Forms'],
     summary: 'Shows what a page needs to send a form.',
     description:
-      'A token of the page, and the challenge of a form that asks for proof of work, as ALTCHA (version 1) has it. The solution, JSON in base64, or else the token, goes into the field `_challenge` of the form.',
+      'A token for the page and, if the form requires proof of work, a challenge as in ALTCHA (version 1). Send the solution (JSON in base64), or without a challenge the token, in the form’s field `_challenge`.',
     servers: ONE_SPELLING,
     security: [],
     parameters: [
@@ -405,13 +407,13 @@ function challenge(errors: ErrorResponses): Json {
         name: 'form',
         in: 'query',
         required: true,
-        description: 'The path of the form’s address, or the id of the form.',
+        description: 'The path of the form’s URL, or the form’s ID.',
         schema: { type: 'string' },
       },
       {
         name: 'name',
         in: 'query',
-        description: 'For `/v1/{domain}/send`: the field `form` of the form.',
+        description: 'For `/v1/{domain}/send`: the value of the field `form`.',
         schema: { type: 'string' },
       },
     ],
@@ -430,7 +432,7 @@ function formPost(errors: ErrorResponses, path: string, summary: string): Json {
     tags: ['Forms'],
     summary,
     description:
-      'Needs no key unless the collection says `requireApiKey`; a key needs the permission `forms.submit`. A browser that navigates gets a page or 303, a script gets JSON.',
+      'Needs no key unless the collection sets `requireApiKey`; a key needs the permission `forms.submit`. A browser gets a page or 303, a script gets JSON.',
     servers: ONE_SPELLING,
     security: [{}, ...WITH_KEY],
     parameters: [
@@ -440,7 +442,7 @@ function formPost(errors: ErrorResponses, path: string, summary: string): Json {
         name: 'Postern-Client-IP',
         in: 'header',
         description:
-          'The visitor’s address, whose limits then count; for a server that passes posts on with a key that has `forms.submit`.',
+          'The visitor’s IP address, whose limits then apply. For a server that forwards posts with a key that has `forms.submit`.',
         schema: { type: 'string' },
       },
     ],
@@ -452,7 +454,7 @@ function formPost(errors: ErrorResponses, path: string, summary: string): Json {
         content: jsonContent(ref('schemas', 'AcceptedSubmission')),
       },
       303: {
-        description: 'The same, for a browser: the address of the next page is in `Location`.',
+        description: 'The same, for a browser: `Location` is the URL of the next page.',
         headers: headers(),
       },
       ...errors.of(FORM_ERRORS, 'SubmissionError'),

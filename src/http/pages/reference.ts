@@ -91,7 +91,7 @@ ${groups.map(
 )}</nav>
 <div><h1>API reference</h1>
 ${paragraphs(textIn(document.info, 'description'))}
-<p>The same for programs: <a href="/openapi.json">openapi.json</a> (OpenAPI ${document.openapi}), version ${textIn(document.info, 'version')}.</p>
+<p>For programs: <a href="/openapi.json">openapi.json</a> (OpenAPI ${document.openapi}), version ${textIn(document.info, 'version')}.</p>
 ${BASICS.map(({ id, heading, content }) => html`<h2 id="${id}">${heading}</h2>\n${content()}`)}
 ${groups.map(
   ({ name, description, operations }) => html`<h2>${name}</h2>
@@ -110,48 +110,48 @@ const BASICS: readonly { readonly id: string; readonly heading: string; readonly
     id: 'authentication',
     heading: 'Authentication',
     content:
-      () => html`<p>Send the API key in exactly one of these headers. Two at once are an error (<code>AUTH_AMBIGUOUS</code>).</p>
+      () => html`<p>Send the API key in exactly one of these headers. Using two at once is an error (<code>AUTH_AMBIGUOUS</code>).</p>
 <pre><code>Authorization: Bearer svc_sk_live_…
 X-Api-Key: svc_sk_live_…
 Service-Api-Key: svc_sk_live_…</code></pre>
-<p>Try a new key with <a href="#getAuthStatus"><code>GET /auth/status</code></a>. A key that begins with <code>svc_sk_test_</code> is a test key: its mail is captured and never delivered, and it changes no live object.</p>
+<p>Try a new key with <a href="#getAuthStatus"><code>GET /auth/status</code></a>. A key that begins with <code>svc_sk_test_</code> is a test key: its mail is captured and never delivered, and it cannot change live objects.</p>
 <h4>Permissions</h4>
 ${table(Object.entries(PERMISSION_TEXTS))}`,
   },
   {
     id: 'errors',
     heading: 'Errors',
-    content: () => html`<p>The API answers an error as:</p>
+    content: () => html`<p>The API reports an error as:</p>
 <pre><code>${JSON.stringify({ error: 'The API key is not valid.', code: 'AUTH_INVALID_KEY', request_id: 'req_…' }, null, 2)}</code></pre>
-<p><code>details</code> lists what is wrong where, if a body or a configuration is not valid. Addresses of forms answer scripts as:</p>
-<pre><code>${JSON.stringify({ success: false, error: true, message: 'email is not an email address.', code: 400, request_id: 'req_…', errors: [{ field: 'email', code: 'TYPE_EMAIL', message: 'Must be an email address.' }] }, null, 2)}</code></pre>
-<p>Branch on <code>code</code>; the words for people may change. The request id finds the request in the log of the server.</p>
+<p><code>details</code> lists what is wrong and where, if a body or configuration is not valid. Form URLs report an error to scripts as:</p>
+<pre><code>${JSON.stringify({ success: false, error: true, message: '“Email” must be an email address, such as name@example.com.', code: 400, request_id: 'req_…', errors: [{ field: 'email', code: 'TYPE_EMAIL', message: '“Email” must be an email address, such as name@example.com.' }] }, null, 2)}</code></pre>
+<p>Rely on <code>code</code>; the messages may change. The request ID identifies the request in the server’s log.</p>
 ${table(ERROR_CODES.map((code) => [code, `${errorEntry(code).status} ${errorEntry(code).message} ${errorEntry(code).advice}`]))}`,
   },
   {
     id: 'limits',
     heading: 'Rate limits',
     content:
-      () => html`<p>Every response carries <code>X-RateLimit-Limit</code>, <code>X-RateLimit-Remaining</code> and <code>X-RateLimit-Reset</code> (seconds since 1970) of the limit with the least left. All limits are sliding windows. A request too many is answered with 429 <code>RATE_LIMITED</code> and <code>Retry-After</code>: wait so many seconds.</p>
-<p>A JSON body may have 1 MiB (mail and configurations more), 20 levels and 30,000 values. Plans also limit how many objects an account has (403 <code>PLAN_LIMIT</code>).</p>`,
+      () => html`<p>Every response has <code>X-RateLimit-Limit</code>, <code>X-RateLimit-Remaining</code> and <code>X-RateLimit-Reset</code> (seconds since 1970) for the limit that has the fewest requests left. All limits are sliding windows. A request over the limit is answered with 429 <code>RATE_LIMITED</code> and <code>Retry-After</code>, the number of seconds to wait.</p>
+<p>A JSON body can have at most 1 MiB (more for mail and configurations), 20 levels and 30,000 values. Plans also limit how many objects an account can have (403 <code>PLAN_LIMIT</code>).</p>`,
   },
   {
     id: 'idempotency',
     heading: 'Idempotency',
     content: () =>
-      html`<p>Routes that send mail, and the addresses of forms, take <code>Idempotency-Key</code> (1 to 256 characters). Use one key for each thing that you want to happen once, and repeat the request with it after a time-out. For 24 hours the same key with the same body gets the first answer again, with <code>Idempotent-Replayed: true</code>. Another body, or a first request that is still in progress, is 409 <code>IDEMPOTENCY_CONFLICT</code>. Answers of 429 and 5xx are not stored.</p>`,
+      html`<p>Routes that send mail, and form URLs, accept <code>Idempotency-Key</code> (1 to 256 characters). Use a new key for each operation that must happen only once, and repeat the request with the same key after a timeout. For 24 hours, the same key with the same body gets the first answer again, with <code>Idempotent-Replayed: true</code>. With a different body, or while the first request is still in progress, the answer is 409 <code>IDEMPOTENCY_CONFLICT</code>. Answers with 429 and 5xx are not stored.</p>`,
   },
   {
     id: 'pagination',
     heading: 'Pagination',
     content: () =>
-      html`<p>Lists take <code>limit</code> (1 to 200, default 50) and <code>cursor</code>, and answer <code>count</code> (the total) and <code>next_cursor</code>. Send <code>next_cursor</code> as <code>cursor</code> to get the next page, until it is null.</p>`,
+      html`<p>Lists accept <code>limit</code> (1 to 200, default 50) and <code>cursor</code>, and return <code>count</code> (the total) and <code>next_cursor</code>. Send <code>next_cursor</code> as <code>cursor</code> to get the next page, until it is null.</p>`,
   },
   {
     id: 'events',
     heading: 'Events',
     content:
-      () => html`<p>Webhooks are sent these events, signed by the Standard Webhooks specification; <a href="#getEvents"><code>GET /events</code></a> lists them.</p>
+      () => html`<p>Webhooks receive these events, signed according to the Standard Webhooks specification; <a href="#getEvents"><code>GET /events</code></a> lists them.</p>
 ${table(Object.entries(EVENT_TEXTS))}`,
   },
 ];

@@ -186,7 +186,7 @@ describe('GET /analytics', () => {
     [
       'interval=hour&from=2025-01-01&to=2026-01-01',
       'interval',
-      'makes more than 750 buckets of that time: take a longer one, or less time',
+      'makes more than 750 buckets: use a longer interval or a shorter time span',
     ],
     ['interval=week', 'interval', 'must be one of hour, day, month'],
     ['form=a&form=b', 'form', 'must be text'],

@@ -116,8 +116,8 @@ describe('POST /admin/billing', () => {
       [400, 'VALIDATION_FAILED', 'plan is missing.'],
       [400, 'VALIDATION_FAILED', 'tenant is missing.'],
       [400, 'VALIDATION_FAILED', 'requests_per_hour must be 1 or more.'],
-      [404, 'NOT_FOUND', 'There is no tenant ten_x.'],
-      [409, 'CONFLICT', 'The operator’s own tenant has no plan.'],
+      [404, 'NOT_FOUND', 'There is no account ten_x.'],
+      [409, 'CONFLICT', 'The operator’s account has no plan.'],
     ]);
   });
 });

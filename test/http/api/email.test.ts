@@ -70,7 +70,7 @@ describe('POST /email/send', () => {
     [
       'two in one',
       { to: 'a@x.example, b@x.example' },
-      [400, 'VALIDATION_FAILED', expect.stringContaining('one mail address')],
+      [400, 'VALIDATION_FAILED', expect.stringContaining('one email address')],
     ],
     [
       'one of a list that is none',
@@ -299,7 +299,7 @@ test('email.send alone shows no notification, and nobody sees mail of the system
     const both = (await http.request(path, { headers: reader.headers })).json();
     expect([kind, both['error']]).toEqual([
       kind,
-      kind === 'system' ? `There is no mail ${id}.` : 'The finished mail is not kept.',
+      kind === 'system' ? `There is no message ${id}.` : 'The finished message is not kept.',
     ]);
     expect((await ask(`/email/${id}/cancel`, { method: 'POST', body: {} })).status).not.toBe(200);
   }
@@ -346,7 +346,7 @@ test('mail for later is scheduled, and can be cancelled', async () => {
   expect(outcome(await ask(`/email/${id}/cancel`, { method: 'POST' }))).toEqual([
     409,
     'CONFLICT',
-    'Nothing of it waits: cancelled.',
+    'Nothing is waiting for delivery: cancelled.',
   ]);
 });
 

@@ -362,7 +362,7 @@ test('more than 20 recipients are refused wherever a form is made or changed, an
   ] as const) {
     const { status, json } = await ask(method, path, body);
     expect([method, path, status]).toEqual([method, path, 400]);
-    expect(json).toMatchObject({ code: 'VALIDATION_FAILED', error: `${field} must be 20 addresses at most.` });
+    expect(json).toMatchObject({ code: 'VALIDATION_FAILED', error: `${field} must be at most 20 addresses.` });
   }
   expect((await ask('GET', '/forms')).json).toMatchObject({ count: 5 });
 });

@@ -41,7 +41,7 @@ test('an entry for one form stands beside that for all other mail', async () => 
   const other = await ask(`/suppressions/${address}?form=shop.example/other`, { method: 'DELETE' });
   expect([other.status, other.json()['error']]).toEqual([
     404,
-    `${address} is not on the list for the form shop.example/other.`,
+    `${address} is not on the suppression list for the form shop.example/other.`,
   ]);
   const removed = await ask(`/suppressions/${address}?form=shop.example/contact`, { method: 'DELETE' });
   expect([removed.status, removed.json()['form']]).toEqual([200, 'shop.example/contact']);
