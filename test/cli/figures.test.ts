@@ -133,7 +133,7 @@ test('suppressions are added, listed and removed', async () => {
   });
   expect(await ana.say(['suppressions', 'add', 'al@inbox.test', '--form', 'shop.test/contact'])).toMatchObject({
     code: 0,
-    out: 'Suppressed al@inbox.test (manual). It gets no notifications of the form shop.test/contact.\n',
+    out: 'Suppressed al@inbox.test (manual). It gets no notifications from the form shop.test/contact.\n',
   });
   const { out } = await ana.say(['suppressions', 'list'], { width: 100 });
   expect(out).toMatch(
@@ -201,7 +201,7 @@ describe('whoever runs the server', () => {
     const { value, tenant } = await testKey(http.store);
     await (await person({ POSTERN_URL: http.base, POSTERN_API_KEY: value })).say(['forms', 'list']);
     const { out } = await root.say(['usage'], { width: 120 });
-    expect(out).toMatch(/^TENANT +REQUESTS +SUBMISSIONS/);
+    expect(out).toMatch(/^ACCOUNT +REQUESTS +SUBMISSIONS/);
     expect(out).toMatch(new RegExp(`^${tenant} +1 `, 'm'));
     expect(out).toMatch(/^total +1 /m);
     expect((await root.say(['billing'])).out).toBe(`${[tenant, 'free', '1', '0', '0', '0 EUR'].join('\t')}\n`);

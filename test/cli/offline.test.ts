@@ -49,7 +49,7 @@ describe('without a daemon', () => {
     const { say, message, folder } = await stopped({ POSTERN_CONFIG: '' });
     const args = ['--config', join(folder, 'config/server.yml')];
     const before = await readdir(folder);
-    const warning = `warning: The daemon is not running. This is read from sqlite:${folder}/postern.db. To see why, run: postern doctor\n`;
+    const warning = `warning: The daemon is not running. This was read from sqlite:${folder}/postern.db. To see why it is not running, run: postern doctor\n`;
     const list = await say(['queue', 'list', ...args]);
     expect(list).toEqual({
       code: 0,
@@ -201,7 +201,7 @@ describe('without a daemon', () => {
     await writeFile(join(folder, 'postern.db'), 'damaged');
     expect(await say(args)).toMatchObject({
       code: 0,
-      out: expect.stringContaining('warning: the files are not compared with the projects in the database: '),
+      out: expect.stringContaining('warning: the files were not compared with the projects in the database: '),
     });
   });
 });
@@ -216,7 +216,7 @@ describe('with a broken server.yml', () => {
     expect(list.code).toBe(0);
     expect(list.err.split('\n').slice(0, 2)).toEqual([
       `${file}:4:13: server.operator: expected a mail address such as you@example.com, found "nobody"`,
-      `warning: ${file} is not valid, using the admin socket ${socket}. Correct it, and check it with: postern config check`,
+      `warning: ${file} is not valid. Using the admin socket ${socket}. Correct the file, then run: postern config check`,
     ]);
     // A syntax error hides what stands behind it.
     await write('server.yml', `server:\n  admin_socket: ${socket}\n  hostname: [mail\n`);
