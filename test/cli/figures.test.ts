@@ -163,7 +163,7 @@ describe('whoever runs the server', () => {
     const root = await operator(http);
     const made = await root.say(['tenants', 'create', '--name', 'Bo', '--email', 'bo@inbox.test', '--plan', 'pro']);
     expect(made).toMatchObject({ code: 0, err: 'Save the key now. It is not shown again.\n' });
-    const [, id = ''] = /^tenant +(ten_\w+)$/m.exec(made.out) ?? [];
+    const [, id = ''] = /^account +(ten_\w+)$/m.exec(made.out) ?? [];
     const [, key = ''] = /^key +(svc_sk_live_\w+)$/m.exec(made.out) ?? [];
     const bo = await person({ POSTERN_URL: http.base, POSTERN_API_KEY: key });
     expect(await bo.say(['auth', 'status'])).toMatchObject({ code: 0, out: expect.stringContaining('plan pro') });

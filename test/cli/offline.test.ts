@@ -172,7 +172,7 @@ describe('without a daemon', () => {
       name: 'configuration',
       status: 'failed',
       found: `${folder}/config/server.yml:4:13: delivery.prot: unknown key "prot" (did you mean "port"?)`,
-      advice: 'The daemon does not start before this is corrected.',
+      advice: 'The daemon does not start until this is corrected.',
     });
   });
 
@@ -186,7 +186,7 @@ describe('without a daemon', () => {
     const { say } = await person({ PATH: '/nowhere' });
     const { out, code } = await say(['doctor', '--config', file]);
     expect(code).toBe(1);
-    expect(out).toMatch(/^failed {3}daemon +is not running\. systemd does not run here$/m);
+    expect(out).toMatch(/^failed {3}daemon +is not running\. systemd is not running on this machine$/m);
     expect(out).toMatch(/^unknown {2}host_name +server\.hostname cannot be read$/m);
     expect(out).toMatch(/^failed {3}database +the database sqlite:\S+ does not exist$/m);
     expect(out).toMatch(/^failed {3}configuration +\S+server\.yml:1:21: server\.hostname: /m);

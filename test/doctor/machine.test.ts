@@ -122,7 +122,7 @@ test('limits that contradict each other', async () => {
     {
       status: 'warning',
       found: 'limits.files_total is more than limits.body lets in',
-      advice: 'postern config check names file and line.',
+      advice: 'To see the file and line, run postern config check.',
     },
   ]);
 });

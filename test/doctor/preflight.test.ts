@@ -105,7 +105,7 @@ describe('ports', () => {
         status: 'failed',
         // vitest gives its threads and processes names of its own.
         found: expect.stringMatching(new RegExp(`^port ${port} is used by \\S`)),
-        advice: expect.stringMatching(/^End it: (?:kill \d+|systemctl disable --now \S+)$/),
+        advice: expect.stringMatching(/^Stop it: (?:kill \d+|systemctl disable --now \S+)$/),
       },
     ]);
   });
@@ -125,11 +125,11 @@ describe('the way in', () => {
       server: { smtp: { listen: [`127.0.0.9:${port}`] }, public_ips: ['127.0.0.9', '127.0.0.8'] },
     });
     expect(of('port_25_in')).toEqual([
-      { name: 'port_25_in', status: 'ok', found: `port ${port} of 127.0.0.9 leads here` },
+      { name: 'port_25_in', status: 'ok', found: `port ${port} of 127.0.0.9 reaches this machine` },
       {
         name: 'port_25_in',
         status: 'unknown',
-        found: `whether others reach port ${port} of 127.0.0.8 cannot be seen from this machine`,
+        found: `whether port ${port} of 127.0.0.8 is open to others cannot be tested from this machine`,
         advice: expect.stringContaining(`nc -vz 127.0.0.8 ${port}`),
       },
     ]);

@@ -27,7 +27,7 @@ test('it makes what is missing, keeps what an administrator changed, and says wh
   const blocked = await setup(`${FLAGS} --domain example.com`);
   expect(blocked.code).toBe(1);
   expect(blocked.output).toMatch(
-    /^failed +ports +port 80 is used by \S+\n +→ End it: systemctl disable --now apache2\.service$/m,
+    /^failed +ports +port 80 is used by \S+\n +→ Stop it: systemctl disable --now apache2\.service$/m,
   );
   await machine.succeed('test ! -e /etc/postern');
   await machine.succeed('systemctl stop apache2.service');
