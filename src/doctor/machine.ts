@@ -112,7 +112,7 @@ export async function checkQueue({ store, clock, queueProblem, down }: Machine):
   const waiting = deliveries.filter(({ state }) => state === 'queued' || state === 'deferred');
   const count = waiting.reduce((sum, each) => sum + each.count, 0);
   const late = dueSince === null ? 0 : now - dueSince;
-  const found = `${count} deliveries waiting, the oldest due for ${Math.round(late / 1000)} s; ${paused} destinations paused, ${held} held`;
+  const found = `${count} ${count === 1 ? 'delivery' : 'deliveries'} waiting, the oldest due for ${Math.round(late / 1000)} s; ${paused} destinations paused, ${held} held`;
   if (down !== undefined) {
     const advice = 'They are delivered once the daemon runs. To see them, run postern queue list.';
     return { status: count > 0 ? 'warning' : 'ok', found, advice };

@@ -160,7 +160,7 @@ describe('without a daemon', () => {
       expect.stringMatching(
         /^failed {3}daemon +is not running\. systemd: failed, since Mon 2026-01-05 10:00:00 CET, exit code 78; last in its log: The database cannot be opened\. disk I\/O error$/,
       ),
-      expect.stringContaining('→ Run systemctl start postern.'),
+      expect.stringContaining('→ To start it, run systemctl start postern.'),
     ]);
     expect(found.out).toMatch(/^ok {7}database +sqlite can be read$/m);
     expect(found.out).toMatch(/^warning {2}queue +1 deliveries wait/m);
@@ -231,7 +231,7 @@ describe('with a broken server.yml', () => {
     await write('server.yml', '\t- {{\n');
     const { code, err } = await say(['tenants', 'list', '--config', join(folder, 'server.yml')]);
     expect(code).toBe(3);
-    expect(err).toContain('using the admin socket /run/postern/admin.sock');
+    expect(err).toContain('Using the admin socket /run/postern/admin.sock');
     expect(err).toContain('Cannot connect to the daemon: no socket at /run/postern/admin.sock');
   });
 

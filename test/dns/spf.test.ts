@@ -211,7 +211,7 @@ describe('look-ups', () => {
     for (const text of ['v=spf1 a:mail.our.test mx:many.test -all', 'v=spf1 mx:many.test a:mail.our.test -all']) {
       const found = await advise([text], zone);
       expect(found.problem).toContain('It needs 11 MX records of many.test, but receivers stop at 10.');
-      expect(found.problem).toContain('Remove what no longer sends');
+      expect(found.problem).toContain('Remove services that no longer send');
     }
     expect(await advise(['v=spf1 a:mail.our.test mx:many.test -all'], zone.slice(2))).toMatchObject({ status: 'ok' });
   });
@@ -235,7 +235,7 @@ describe('look-ups', () => {
     const { terms, zone } = includes(12);
     const found = await advise([`v=spf1 ${terms} -all`], zone);
     expect(found.problem).toContain('It needs 12 DNS lookups, but receivers stop at 10.');
-    expect(found.problem).toContain('Remove what no longer sends');
+    expect(found.problem).toContain('Remove services that no longer send');
   });
 });
 

@@ -24,7 +24,7 @@ async function look(
 
 describe('host_name', () => {
   test.each<[string, ZoneRecord[], string[], object]>([
-    ['its addresses', [A, AAAA], ['2001:4860::1'], { status: 'ok', found: `${HOST} is 8.8.8.8, 2001:4860::1` }],
+    ['its addresses', [A, AAAA], ['2001:4860::1'], { status: 'ok', found: `${HOST} resolves to 8.8.8.8, 2001:4860::1` }],
     ['none', [], [], { status: 'failed', found: `${HOST} has no address` }],
     ['another address', [A], ['8.8.4.4'], { status: 'failed', advice: expect.stringContaining('8.8.4.4') }],
     [

@@ -80,19 +80,19 @@ test('a server on which everything is right', async () => {
   const world = await startTestWorld({ zone: [REVERSE, WAY_OUT] });
   const { code, out } = await doctor(world, [], false);
   expect(out.split('\n').filter((line) => !line.startsWith(' '))).toEqual([
-    expect.stringMatching(/^warning {2}host_name +mail\.postern\.test is 127\.0\.0\.1, a private address$/),
-    expect.stringMatching(/^ok {7}reverse_dns +127\.0\.0\.1 is mail\.postern\.test$/),
+    expect.stringMatching(/^warning {2}host_name +mail\.postern\.test resolves to 127\.0\.0\.1, a private address$/),
+    expect.stringMatching(/^ok {7}reverse_dns +127\.0\.0\.1 has the reverse name mail\.postern\.test$/),
     expect.stringMatching(/^ok {7}host_spf +v=spf1 ip4:127\.0\.0\.1 -all$/),
     expect.stringMatching(/^ok {7}host_dkim +postern\._domainkey\.mail\.postern\.test is published$/),
     expect.stringMatching(/^ok {7}bounces +mail\.postern\.test has no MX record, so bounces go to its address$/),
     expect.stringMatching(/^ok {7}port_25 +mx\.inbox\.test \(127\.0\.0\.1\), port \d+ answers, encrypted$/),
     expect.stringMatching(/^ok {7}resolver +127\.0\.0\.1:\d+ answers$/),
-    expect.stringMatching(/^ok {7}dnssec +DANE is not used: 127\.0\.0\.1:\d+ does not say/),
+    expect.stringMatching(/^ok {7}dnssec +DANE is not used: 127\.0\.0\.1:\d+ does not report/),
     expect.stringMatching(/^warning {2}certificate +there is no certificate$/),
     expect.stringMatching(/^ok {7}clock /),
     expect.stringMatching(/^ok {7}disk +\d/),
     expect.stringMatching(/^ok {7}database +\w+ can be written$/),
-    expect.stringMatching(/^ok {7}queue +0 deliveries wait/),
+    expect.stringMatching(/^ok {7}queue +0 deliveries waiting, /),
     expect.stringMatching(/^ok {7}domains +1 of 1 verified$/),
     expect.stringMatching(/^ok {7}configuration +is active$/),
     '',
@@ -118,7 +118,7 @@ describe('the name of the server', () => {
         { name: 'static-1.provider.test', type: 'A', value: '127.0.0.1' },
       ],
       'reverse_dns',
-      [{ status: 'warning', found: '127.0.0.1 is static-1.provider.test' }],
+      [{ status: 'warning', found: '127.0.0.1 has the reverse name static-1.provider.test' }],
     ],
     [
       'a reverse name that leads elsewhere',

@@ -88,7 +88,7 @@ test('an address of ours: the domain, the rule that matches, where it ends, what
 
 test.each([
   ['gone@example.test', { verdict: 'stop', found: 'rejected: 550 5.1.1 no such address here', because: 'rejected' }],
-  ['quiet@example.test', { verdict: 'warning', found: 'taken with 250, and forgotten' }],
+  ['quiet@example.test', { verdict: 'warning', found: 'accepted with 250, then discarded' }],
   ['nobody@example.test', { verdict: 'stop', because: 'unknown_recipient' }],
   ['b+nothing@mail.postern.test', { verdict: 'stop', because: 'invalid_return_path' }],
   ['postmaster', { verdict: 'ok', found: 'forwarded to ops@inbox.test' }],
@@ -170,7 +170,7 @@ test('forms without a domain are signed by the server’s own key; one whose rec
   expect((await explain(id)).one('consent', 'x@inbox.test')).toMatchObject({
     verdict: 'stop',
     found: 'pending',
-    because: expect.stringContaining('has not agreed yet'),
+    because: expect.stringContaining('has not yet confirmed'),
   });
   expect((await explain(id)).one('access')).toMatchObject({ verdict: 'ok' });
   await world.daemon.store.write(changeTenant(stranger.tenant, { suspended: true }));

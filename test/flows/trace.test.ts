@@ -85,7 +85,7 @@ webhooks: [{ url: '${url}', events: [submission.accepted] }]
     ),
   );
   expect(traced.lines).toContainEqual(
-    expect.stringMatching(/ to http:\/\/127.*: delivered, 1 try, the last said 200$/),
+    expect.stringMatching(/ to http:\/\/127.*: delivered, 1 attempt, last response 200$/),
   );
   const [message] = traced.messages;
   expect(traced.lines.filter((line) => line.startsWith('email.')).sort()).toEqual([
