@@ -358,7 +358,7 @@ function queueLines(waiting: number, created: string, held: boolean): string[] {
   if (waiting === 0) return [];
   if (held) {
     return [
-      `Held in the queue: ${counted(waiting, 'delivery')}. Nothing is sent until you release it.`,
+      `Held in the queue: ${counted(waiting, 'delivery')}. Nothing is sent until you release the queue.`,
       'After the start, list the queue with postern queue list, and send it with postern queue release --older-than 1m.',
     ];
   }
