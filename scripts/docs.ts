@@ -34,7 +34,7 @@ function logEvents(): string {
   return [
     '# Log events',
     '',
-    'A line of the [log](monitoring.md#read-the-log) has the name of its event in `event` and these words in `msg`.',
+    'A line of the [log](monitoring.md#read-the-log) has the name of its event in `event` and this message in `msg`.',
     '',
     '| event | message |',
     '| --- | --- |',

@@ -30,7 +30,7 @@ const { values: options } = parseArgs({
 });
 
 if (!/^[^<>\n]+ <[^<>@\s]+@[^<>@\s]+>$/.test(options.maintainer)) {
-  throw new Error(`--maintainer must be 'Name <address>', and is '${options.maintainer}'`);
+  throw new Error(`--maintainer must be 'Name <address>', not '${options.maintainer}'`);
 }
 process.umask(0o022);
 const time = commitTime();

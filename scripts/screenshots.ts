@@ -23,7 +23,7 @@ const VISITORS = [
 const folder = await mkdtemp(join(tmpdir(), 'postern-screenshots-'));
 const dev = await startChild(join(ROOT, 'bin/postern'), ['dev', '--data', join(folder, 'data'), '--port', '8025']);
 try {
-  await untilReady(dev, () => dev.output().includes('Ctrl-C stops all of it'));
+  await untilReady(dev, () => dev.output().includes('Press Ctrl-C to stop'));
   const url = /http:\/\/localhost:\d+/.exec(dev.output())?.[0] ?? '';
   const browser = await chromium.launch({ executablePath: '/usr/bin/chromium-headless-shell', args: ['--no-sandbox'] });
   const page = await browser.newPage({ viewport: { width: 960, height: 760 }, colorScheme: 'light' });

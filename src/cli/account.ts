@@ -45,7 +45,7 @@ export function addCommands(program: CliCommand): void {
     .summary('Create an account and its first API key')
     .description('Create an account and its first API key, and save both for later commands')
     .option('--name <name>', 'Your name, or the name of your organisation')
-    .option('--email <address>', 'Address for alerts', mailAddress)
+    .option('--email <address>', 'Email address for alerts', mailAddress)
     .option(
       '--url <address>',
       'URL of the server (default: $POSTERN_URL, then the server on this machine)',
@@ -54,7 +54,7 @@ export function addCommands(program: CliCommand): void {
     .addOption(new Option('--config <file>', 'Connect through the admin socket of this server.yml').conflicts('url'))
     .option('--force', 'Replace the saved key', false)
     .option('--json', 'Print the account and its key as JSON', false)
-    .example('signup --url https://mail.example.net', 'Create an account; asks for your name and address')
+    .example('signup --url https://mail.example.net', 'Create an account. Asks for your name and email address')
     .action(async (flags: SignupFlags) => exit(await signup(terminal, flags)));
   const auth = program.command('auth').description('Manage API keys');
   auth
@@ -96,7 +96,7 @@ export function addCommands(program: CliCommand): void {
   auth
     .command('revoke-key')
     .argument('<key_id>', 'ID of the key, from `postern auth list-keys`')
-    .description('Revoke an API key at once')
+    .description('Revoke an API key immediately')
     .option('--with-children', 'Also revoke every key created with this key. Use this for a stolen key', false)
     .confirmed()
     .account(revokeKey);
@@ -104,11 +104,11 @@ export function addCommands(program: CliCommand): void {
     .command('totp')
     .summary('Set up one-time codes for signing in to the console')
     .description(
-      'Set up one-time codes (TOTP) as the second step of signing in to the console. Asks for a code of your authenticator app',
+      'Set up one-time codes (TOTP) as the second step of signing in to the console. Asks for a code from your authenticator app',
     )
-    .option('--code <code>', 'The code, for a secret shown earlier or for --remove')
+    .option('--code <code>', 'One-time code: confirms a secret shown earlier, or --remove')
     .option('--remove', 'Turn off one-time codes. On the server itself, the operator needs no code', false)
-    .example('auth totp', 'Show a secret, and set it up with a code')
+    .example('auth totp', 'Show a secret, and confirm it with a code')
     .example('auth totp --remove', 'Turn off one-time codes')
     .account(setUpTotp);
   auth
@@ -160,7 +160,7 @@ async function revokeKey(
   const query = withChildren ? { with_children: true } : {};
   return print(api, { route: keys.revoke, params: { id }, query }, (done) => {
     for (const key of [done, ...done.revoked_children])
-      terminal.write(`${key.id} was revoked ${shortTime(key.revoked_at)}\n`);
+      terminal.write(`${key.id} was revoked at ${shortTime(key.revoked_at)}\n`);
     if (done.active_children.length === 0) return;
     terminal.writeError(`Keys created with this key are still active: ${named(done.active_children)}.\n`);
     terminal.writeError(`If the key was stolen, revoke them too: postern auth revoke-key ${id} --with-children\n`);
@@ -172,7 +172,7 @@ async function setUpTotp(api: Api, { code, remove }: { code?: string; remove: bo
   const { client, terminal, json } = api;
   if (remove) {
     const body = code === undefined ? {} : { code };
-    return print(api, { route: totp.remove, body }, () => terminal.write('Signing in asks for no codes any more.\n'));
+    return print(api, { route: totp.remove, body }, () => terminal.write('Signing in no longer requires a code.\n'));
   }
   if (code !== undefined) return confirmTotp(api, code);
   const { data, read } = await client.ask({ route: totp.start, body: {} });
@@ -181,14 +181,14 @@ async function setUpTotp(api: Api, { code, remove }: { code?: string; remove: bo
   writeFacts(terminal, { secret, uri });
   terminal.writeError('Add the secret to an authenticator app. It is not shown again.\n');
   if (terminal.ask === undefined) return terminal.writeError('Then confirm it: postern auth totp --code CODE\n');
-  return confirmTotp(api, (await terminal.ask('Code that the app shows: ')).trim());
+  return confirmTotp(api, (await terminal.ask('Code from the app: ')).trim());
 }
 
 function confirmTotp(api: Api, code: string): Promise<number | void> {
   return print(api, { route: totp.confirm, body: { code } }, ({ recovery_codes }) => {
     for (const one of recovery_codes) api.terminal.write(`${one}\n`);
     api.terminal.writeError(
-      'Save these recovery codes now. Each replaces a one-time code once. They are not shown again.\n',
+      'Save these recovery codes now. Each works once instead of a one-time code. They are not shown again.\n',
     );
   });
 }

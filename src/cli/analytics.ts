@@ -17,7 +17,7 @@ export function addCommands(program: CliCommand): void {
   const analytics = program
     .command('analytics')
     .description('Show submissions and mail over time')
-    .choice('--interval <length>', 'Time span of each row, a day by default', ['hour', 'day', 'month'])
+    .choice('--interval <length>', 'Time span of each row, one day by default', ['hour', 'day', 'month'])
     .option('--form <form>', 'Only this form')
     .option('--domain <domain>', 'Only this domain')
     .timeRange()

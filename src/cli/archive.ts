@@ -143,7 +143,7 @@ export async function readArchive(
       continue;
     }
     const expected = left.get(header.name);
-    if (expected === undefined) throw damaged(`it contains ${header.name}, which its manifest does not name`);
+    if (expected === undefined) throw damaged(`it contains ${header.name}, which is not in its manifest`);
     if (header.type !== 'file') throw damaged(`${header.name} is not a regular file`);
     if (header.size !== expected.size) throw damaged(`the size of ${header.name} is wrong`);
     left.delete(header.name);
@@ -161,7 +161,7 @@ async function contentOf(file: string, passphrase: string | undefined): Promise<
   const start = await startOf(file);
   const isEncrypted = start.equals(Buffer.from(AGE));
   if (isEncrypted && passphrase === undefined) {
-    throw new UsageError(`${file} is encrypted: name a file with its passphrase by --passphrase-file`);
+    throw new UsageError(`${file} is encrypted: add --passphrase-file with a file that contains its passphrase`);
   }
   // RFC 1952 §2.3.1
   if (!isEncrypted && start.readUInt16BE() !== 0x1f_8b) notBackup(file);
@@ -171,7 +171,7 @@ async function contentOf(file: string, passphrase: string | undefined): Promise<
 }
 
 function notBackup(file: string): never {
-  throw new CommandFailed(`${file} is not a backup that postern backup has made`);
+  throw new CommandFailed(`${file} is not a backup written by postern backup`);
 }
 
 /** The first bytes of the file, as many as tell what it is. */
@@ -248,7 +248,7 @@ export async function readPassphrase(
     throw new CommandFailed(`Cannot read ${file}: ${fileFault(error)}`, { cause: error });
   });
   const [line = ''] = text.split(/\r?\n/);
-  if (line === '') throw new UsageError(`${file} must have the passphrase on its first line`);
+  if (line === '') throw new UsageError(`${file} must contain the passphrase on its first line`);
   return line;
 }
 

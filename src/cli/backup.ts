@@ -35,7 +35,7 @@ export function addCommands(program: CliCommand): void {
     .argument('<file>', 'File to write, readable only by its owner')
     .description(
       'Write a backup while the daemon runs: a verified copy of the SQLite database, server.yml, the project files and the files ' +
-        'they refer to, as a compressed tar archive. With a passphrase, it is encrypted and age can decrypt it. PostgreSQL: use pg_dump',
+        'they refer to, as a compressed tar archive. With a passphrase, it is encrypted, and age can decrypt it. For PostgreSQL, use pg_dump',
     )
     .option('--force', 'Overwrite an existing file', false)
     .option(...PASSPHRASE_OPTION)
@@ -123,7 +123,7 @@ async function makeCopy({ client, terminal }: Api, signal: AbortSignal): Promise
   const begun = await client.call({ route: backups.begin }).catch((error: unknown) => {
     if (!(error instanceof DaemonUnreachable)) throw error;
     const alternative =
-      'If it cannot start, a copy of the database file (database.url) together with its -wal file, and of /etc/postern, is a backup as well.';
+      'If it cannot start, copy the database file (database.url) with its -wal file, and /etc/postern. The copies are a backup as well.';
     throw new DaemonUnreachable(`${error.message}\n${alternative}`, { cause: error });
   });
   const createdAt = new Date(systemClock.now()).toISOString();
@@ -230,7 +230,7 @@ async function configurationFiles(serverFile: string): Promise<Entry[]> {
   const named = new Set<string>();
   for (const [path, name] of found) {
     const bytes = await read(path);
-    if (path === serverFile && bytes === undefined) throw new CommandFailed(`There is no file ${path} here`);
+    if (path === serverFile && bytes === undefined) throw new CommandFailed(`The file ${path} does not exist`);
     if (bytes === undefined) continue;
     entries.push(await entryOf(path, name, bytes));
     if (/\.ya?ml$/.test(name)) for (const each of pathsIn(bytes.toString())) named.add(each);

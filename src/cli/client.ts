@@ -239,7 +239,7 @@ function parse(text: string): unknown {
 /** An answer that is none of Postern's, such as that of a proxy before it, or of another server. */
 function foreignAnswer({ statusCode, headers }: IncomingMessage, address: Address): string {
   const { location } = headers;
-  if (location !== undefined) return `${address} redirects to ${location}. If that is your server, use its URL`;
+  if (location !== undefined) return `${address} redirects to ${location}. If that is your server, use that URL`;
   return `${address} answered ${statusCode}, but not as a Postern server. Check the URL and any proxy in front of the server`;
 }
 

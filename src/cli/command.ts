@@ -48,7 +48,7 @@ const SERVER = {
   },
   operator: {
     url: 'URL of the server; needs $POSTERN_API_KEY with the permission `admin` (default: $POSTERN_URL, then the server on this machine)',
-    config: `server.yml with the admin socket ${SERVER_FILES}`,
+    config: `server.yml that names the admin socket ${SERVER_FILES}`,
   },
 } as const;
 
@@ -149,13 +149,13 @@ export class CliCommand extends Command {
     const client = createClient(target);
     const api = { client, target, terminal, json };
     if (local !== undefined && local.errors.length > 0) {
-      const message = `${local.file} is not valid, using the admin socket ${local.socket}. Correct it, and check it with: postern config check`;
+      const message = `${local.file} is not valid. Using the admin socket ${local.socket}. Correct the file, then run: postern config check`;
       warn(terminal, { code: 'CONFIGURATION_INVALID', message, details: local.errors }, json);
     }
     if (local?.file === undefined || offline === undefined) return exit(await run(api, work));
     const { file } = local;
     function onOffline(source: string): void {
-      const message = `The daemon is not running. This is read from ${source}. To see why, run: postern doctor`;
+      const message = `The daemon is not running. This was read from ${source}. To see why it is not running, run: postern doctor`;
       warn(terminal, { code: 'DAEMON_DOWN', message }, json);
     }
     exit(await run({ ...api, client: offlineClient(client, { file, answer: offline, onOffline }) }, work));

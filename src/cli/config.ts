@@ -132,7 +132,7 @@ async function checkedByDatabase(
   } catch (error) {
     // Also where there is no native module for this system.
     const found = await checkConfig(file, reading);
-    const warning = `the files are not compared with the projects in the database: ${messageOf(error)}`;
+    const warning = `the files were not compared with the projects in the database: ${messageOf(error)}`;
     return { ...found, errors: [...found.errors], warnings: [...found.warnings, warning] };
   }
 }

@@ -18,12 +18,12 @@ function printLink(api: Api): Promise<number | void> {
   const { terminal } = api;
   return print(api, { route: consoleLink.create }, ({ url, expires_at }) => {
     terminal.write(`${printable(url)}\n`);
-    terminal.writeError(`The link signs in as the operator. It works once, until ${shortTime(expires_at)}.\n`);
+    terminal.writeError(`The link signs you in as the operator. It works once, until ${shortTime(expires_at)}.\n`);
     const { hostname, port, protocol } = new URL(url);
     if (hostname !== 'localhost' || protocol === 'https:') return;
     const number = port === '' ? '80' : port;
     terminal.writeError(
-      `Without HTTPS it works on the server itself only. From your machine: ssh -L ${number}:localhost:${number} SERVER\n`,
+      `Without HTTPS, it works only on the server itself. From your machine: ssh -L ${number}:localhost:${number} SERVER\n`,
     );
   });
 }

@@ -19,7 +19,7 @@ const PURPOSES: ReadonlyMap<string, string> = new Map([
   ['inbound', 'MX'],
   ['mta_sts', 'MTA-STS'],
   ['tlsrpt', 'TLS reports'],
-  ['reports', 'DMARC reports of other domains'],
+  ['reports', 'DMARC reports about other domains'],
 ]);
 
 /** `example.com is pending: 1 of 2 required records found (checked 2026-01-31T12:00:00Z).` */

@@ -44,7 +44,7 @@ export function addCommands(program: CliCommand): void {
     .command('rotate-dkim')
     .argument('[domain]', 'Domain, such as example.com', domainName)
     .description('Create the next DKIM key and show its DNS record. The key is used once the record is found')
-    .option('--host', 'Rotate the key of the server itself (operator only)', false)
+    .option('--host', 'Rotate the DKIM key of the server itself (operator only)', false)
     .option('--wait', 'Wait until the new key is used', false)
     .addOption(timeoutOption().default(600).implies({ wait: true }))
     .example('domains rotate-dkim example.com --wait', 'The current key stays in use until the new record is found')
@@ -92,7 +92,7 @@ export function addCommands(program: CliCommand): void {
         columns: {
           DOMAIN: 'domain',
           STATUS: 'status',
-          TENANT: 'tenant',
+          ACCOUNT: 'tenant',
           PROJECT: 'project',
           'LAST CHECK': 'checked_at',
           'BROKEN SINCE': 'broken_at',
@@ -103,7 +103,7 @@ export function addCommands(program: CliCommand): void {
   domains
     .command('move')
     .argument(...DOMAIN)
-    .argument('<tenant>', 'ID of the new owner (ten_…)')
+    .argument('<account>', 'ID of the new owner (ten_…)')
     .description('Make another account the owner of a domain (operator only)')
     .example('domains move example.com ten_01jb2x7k3m9q4v8w5t6r0y1z2a', 'The account must have the domain in a project')
     .operator((api, domain: string, tenant: string) =>
@@ -239,7 +239,7 @@ async function rotateDkim(
   { host, wait, timeout }: Waiting & { host: boolean },
 ): Promise<number | void> {
   if (host === (domain !== undefined))
-    throw new UsageError('Specify a domain, or --host for the key of the server itself.');
+    throw new UsageError('Specify a domain, or --host for the DKIM key of the server itself.');
   const rotation: KeysRoute = host ? hostKeys.rotate : routes.rotateDkim;
   const check: KeysRoute = host ? hostKeys.verify : routes.verify;
   const params = domain === undefined ? {} : { domain };
@@ -313,7 +313,7 @@ function writeReports(reports: Reports, terminal: Terminal): void {
   const foreign = sources.filter((row) => !row.this_server && !hasPassed(row));
   if (foreign.length > 0)
     write(
-      `\nMail that failed is forged, or from a service that is not set up for\n${domain}: add the service to SPF, or let it sign with DKIM.\n`,
+      `\nMail that failed is forged, or from a service that is not set up for\n${domain}: add the service to SPF, or have it sign with DKIM.\n`,
     );
   write(
     `\n${style('bold', `TLS connections to ${domain}`)}: ${shareText(tls.sessions, tls.sessions - tls.failures, 'succeeded')}\n`,

@@ -22,7 +22,7 @@ export function addCommands(program: CliCommand): void {
   program
     .command('erase')
     .argument('<address>', 'Email address of the person', mailAddress)
-    .description('Erase a person: submissions with this address in a field, mail to it, copies of mail from it')
+    .description('Erase the data of a person: submissions with this address in a field, mail to it, copies of mail from it')
     .option('--all-accounts', 'In all accounts on the server (requires the permission `admin`)', false)
     .option('--dry-run', 'Only show what would be erased', false)
     .confirmed()
@@ -37,7 +37,7 @@ async function erase(api: Api, address: string, { allAccounts, dryRun, yes }: Fl
   if (dryRun) return show(api, found);
   if (!yes) {
     if (!api.json) show(api, found);
-    const question = `Erase all of this of ${address}? This cannot be undone.`;
+    const question = `Erase all of the above for ${address}? This cannot be undone.`;
     if (!(await isConfirmed(api.terminal, question, false))) return EXIT.failed;
   }
   const erased = await all(api, route, { address, dry_run: false });
@@ -58,7 +58,7 @@ async function all(
     const answer = await client.call<string, Answer>({ route, body, idleMs: PATIENCE_MS });
     sum = sum === undefined ? answer : added(sum, answer);
     cursor = answer.next_cursor ?? undefined;
-    terminal.progress(cursor === undefined ? '' : `looked through as far as ${cursor}`);
+    terminal.progress(cursor === undefined ? '' : `searched up to ${cursor}`);
   } while (cursor !== undefined);
   return sum;
 }
@@ -88,7 +88,7 @@ function show({ terminal, json }: Api, answer: Answer): void {
   if (json) return writeJson(terminal, answer);
   const { address, dry_run, erased, kept_as_hash, in_progress, configured, mentions, not_erased } = answer;
   const { write, style } = terminal;
-  write(`${style('bold', `${dry_run ? 'Would erase' : 'Erased'} of ${address}`)}\n`);
+  write(`${style('bold', `${dry_run ? 'Would erase' : 'Erased'} for ${address}`)}\n`);
   writeFacts(terminal, {
     submissions: `${erased.submissions}, with ${counted(erased.files, 'file')}`,
     mail: `${counted(erased.messages, 'message')} with queue entries and events`,
@@ -99,7 +99,7 @@ function show({ terminal, json }: Api, answer: Answer): void {
   const kept = [
     ...(kept_as_hash === 0 ? [] : [`${counted(kept_as_hash, 'entry')} that forbid mail to the address, as a hash`]),
     ...(configured === 0 ? [] : [`${counted(configured, 'message')} to the address as a configured recipient`]),
-    ...(in_progress === 0 ? [] : [`${in_progress} being sent just now: run the command again later`]),
+    ...(in_progress === 0 ? [] : [`${in_progress} being sent right now: run the command again later`]),
     ...(mentions.length === 0 ? [] : [`submissions that mention the address in a text: ${listed(mentions, 20)}`]),
   ];
   if (kept.length > 0) writeFacts(terminal, { kept });

@@ -48,7 +48,7 @@ function addInstant(program: CliCommand): void {
           RECIPIENT: 'email',
           STATE: ({ recipient_status }) => STATES[recipient_status],
           SUBMISSIONS: 'submissions',
-          ADDRESS: 'endpoint',
+          URL: 'endpoint',
         },
         nothing: 'No instant forms found.',
       }),
@@ -67,7 +67,7 @@ function addInstant(program: CliCommand): void {
 /** Writes a new form: where it is posted to, and whether its recipient gets mail. */
 function writeInstant(terminal: Terminal, form: AnswerOf<typeof instantRoutes.create>): void {
   const { id, endpoint, email, recipient_status: status } = form;
-  writeFacts(terminal, { form: id, address: endpoint, 'mail to': email });
+  writeFacts(terminal, { form: id, url: endpoint, 'mail to': email });
   if (status === 'pending')
     terminal.writeError(
       `Mail is held until ${email} opens the confirmation link. To send a new link, run: postern recipients ask ${email}\n`,
@@ -92,7 +92,7 @@ function addForms(program: CliCommand): void {
           NAME: 'name',
           RECIPIENT: ({ recipients }) => recipients.map(recipientText).join(', '),
           SUBMISSIONS: 'submissions',
-          ADDRESS: 'endpoint',
+          URL: 'endpoint',
         },
         nothing: 'No forms found. Create a project with: postern init',
       }),
@@ -170,7 +170,7 @@ const SUBMISSIONS = {
 } as const;
 
 function addSubmissions(program: CliCommand): void {
-  const submissions = program.command('submissions').description('Show, export, judge, resend and delete submissions');
+  const submissions = program.command('submissions').description('Show, export, classify, resend and delete submissions');
   filtered(submissions.command('list'))
     .pages()
     .argument(...FORM)
@@ -218,7 +218,7 @@ const DECISIONS = [
   [
     'ham',
     submissionRoutes.ham,
-    'Release submissions that are spam or pending, and send their notifications',
+    'Release spam or pending submissions, and send their notifications',
     'accepted',
   ],
   ['resend', submissionRoutes.resend, 'Send the notifications of submissions again', 'sent again'],
@@ -245,7 +245,7 @@ function filtered(command: CliCommand): CliCommand {
   return command
     .timeRange()
     .choice('--status <status>', 'Only this status', ['accepted', 'spam', 'pending'])
-    .option('--q <text>', 'Only submissions with these words');
+    .option('--q <text>', 'Only submissions that contain these words');
 }
 
 /** Writes one with its fields, files and what the spam filter found. */

@@ -43,13 +43,13 @@ function addSuppressions(program: CliCommand): void {
         .choices(['manual', 'bounce', 'complaint', 'unsubscribe'])
         .default('manual'),
     )
-    .option('--form <id>', 'Stop only the notifications of this form')
+    .option('--form <id>', 'Stop only the notifications from this form')
     .account((api, address: string, { reason, form }: { reason: string; form?: string }) =>
       print(api, { route: suppressionRoutes.create, body: { address, reason, form } }, (row) => {
         const what =
           row.form === null
             ? 'No mail is sent to this address.'
-            : `It gets no notifications of the form ${printable(row.form)}.`;
+            : `It gets no notifications from the form ${printable(row.form)}.`;
         api.terminal.write(`Suppressed ${printable(row.address)} (${row.reason}). ${what}\n`);
       }),
     );
@@ -57,7 +57,7 @@ function addSuppressions(program: CliCommand): void {
     .command('remove')
     .argument('<address>', 'Suppressed address', mailAddress)
     .description('Remove an address from the suppression list')
-    .option('--form <id>', 'Send the notifications of this form to it again')
+    .option('--form <id>', 'Send the notifications from this form to it again')
     .account(
       showing(suppressionRoutes.remove, ({ address }, { write }) =>
         write(`Removed ${printable(address)} from the suppression list.\n`),
@@ -116,7 +116,7 @@ function addWebhooks(program: CliCommand): void {
           WEBHOOK: 'id',
           STATE: stateOf,
           'CREATED BY': ({ project }) => project ?? 'the API',
-          ADDRESS: 'url',
+          URL: 'url',
           EVENTS: eventsOf,
         },
         nothing: 'No webhooks found.',
@@ -135,7 +135,7 @@ function addWebhooks(program: CliCommand): void {
     .example('webhooks add https://example.com/hook --events email.bounced', 'Receive bounces')
     .account((api, url: string, { events, description }: { events?: string[]; description?: string }) =>
       print(api, { route: routes.create, body: { url, events, description } }, (created) => {
-        writeFacts(api.terminal, { webhook: created.id, address: created.url, secret: created.secret });
+        writeFacts(api.terminal, { webhook: created.id, url: created.url, secret: created.secret });
         api.terminal.writeError(SAVE_SECRET);
       }),
     );
@@ -211,7 +211,7 @@ function addWebhooks(program: CliCommand): void {
 function writeWebhook({ deliveries, ...row }: AnswerOf<typeof routes.show>, terminal: Terminal): void {
   writeFacts(terminal, {
     webhook: row.id,
-    address: row.url,
+    url: row.url,
     events: eventsOf(row),
     'created by': row.project === null ? 'the API' : `project ${row.project}`,
     form: row.form ?? undefined,

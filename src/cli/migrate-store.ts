@@ -23,13 +23,13 @@ export function addCommands(program: CliCommand): void {
     .summary('Move to PostgreSQL, or back to SQLite')
     .argument('<url>', 'The new database, written as in database.url; ${NAME} and file:/path refer to secrets')
     .description(
-      'Copy the database of a stopped daemon to an empty one of the other kind, and compare the rows and a checksum of every table. An ' +
+      'Copy the database of a stopped daemon to an empty one of the other kind, and compare the row count and checksum of every table. An ' +
         'interrupted copy continues when the command is run again. server.yml is not changed',
     )
     .option(...CONFIG_OPTION)
     .option(...JSON_OUT)
     .example("migrate-store 'postgres://postern:${DB_PASSWORD}@db.internal/postern'", 'From SQLite to PostgreSQL')
-    .example('migrate-store sqlite:/var/lib/postern/postern.db', 'And back')
+    .example('migrate-store sqlite:/var/lib/postern/postern.db', 'From PostgreSQL to SQLite')
     .action((url: string, flags: MigrateFlags) => migrateStore(terminal, url, flags));
 }
 
@@ -60,7 +60,7 @@ async function migrateStore(terminal: Terminal, url: string, { config, json }: M
   const { tables, rows, resumed } = moved;
   const part = resumed === 0 ? '' : ` (${resumed} of them before the interruption)`;
   terminal.write(
-    `Copied ${counted(rows, 'row')} in ${counted(tables, 'table')}${part}; all tables are the same in both databases.\n` +
+    `Copied ${counted(rows, 'row')} in ${counted(tables, 'table')}${part}; all tables are identical in both databases.\n` +
       `Now set database.url to ${maskPasswords(url)} in ${serverFile} and start the daemon.\n` +
       'Do not start a daemon on the old database again: it would send the queued mail a second time.\n',
   );

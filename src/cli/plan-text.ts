@@ -238,7 +238,7 @@ const CHANGE_TEXTS: ReadonlyMap<string, ChangeText> = new Map<string, ChangeText
     'spam_protection.challenge.provider',
     ({ to }) => `challenge: ${valueText(to)}; change the widget in your page as well`,
   ],
-  ['spam_protection.challenge.secret', () => 'new secret of the captcha'],
+  ['spam_protection.challenge.secret', () => 'new captcha secret'],
   ['acknowledgment', switched('sends acknowledgments', 'no longer sends acknowledgments')],
   ['acknowledgment.enabled', switched('sends acknowledgments', 'no longer sends acknowledgments')],
   ['uploads', switched('accepts files', 'no longer accepts files')],
@@ -252,7 +252,7 @@ const CHANGE_TEXTS: ReadonlyMap<string, ChangeText> = new Map<string, ChangeText
 /** Without its secret. */
 function challenge({ to }: PlanChange): string {
   if (!isSet(to) || to === 'none') return 'no challenge';
-  return `challenge: ${valueText(valueAt(to, ['provider']) ?? to)}; pages without it can no longer send`;
+  return `challenge: ${valueText(valueAt(to, ['provider']) ?? to)}; pages without it can no longer submit`;
 }
 
 function recipients({ from, to }: PlanChange): string {

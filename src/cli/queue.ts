@@ -21,28 +21,28 @@ export const VERBS = [
     verb: 'retry',
     argument: ONE_MESSAGE,
     description: 'Retry the undelivered recipients of a message, or all matching deliveries, now',
-    does: 'All deliveries of a tenant that have been queued for two hours',
+    does: 'All deliveries of an account that have been queued for over two hours',
     done: 'due now',
   },
   {
     verb: 'cancel',
     argument: ONE_MESSAGE,
     description: 'Cancel the undelivered recipients of a message, or all matching deliveries',
-    does: 'All deliveries of a tenant that have been queued for two hours',
+    does: 'All deliveries of an account that have been queued for over two hours',
     done: 'cancelled',
   },
   {
     verb: 'hold',
     argument: ONE_DESTINATION,
     description: 'Hold all mail to a domain, or all matching deliveries',
-    does: 'All deliveries of a tenant queued for two hours; new mail is not held',
+    does: 'All deliveries of an account that have been queued for over two hours. New mail is not held',
     done: 'held',
   },
   {
     verb: 'release',
     argument: ONE_DESTINATION,
     description: 'Release held mail',
-    does: 'Held deliveries of a tenant',
+    does: 'Held deliveries of an account',
     done: 'released',
   },
 ] as const;
@@ -135,7 +135,7 @@ export function addCommands(program: CliCommand, { answerOffline }: { readonly a
 function filtered(command: CliCommand, states: readonly string[]): CliCommand {
   return command
     .choice('--state <state>', 'Only this state', states)
-    .option('--tenant <id>', 'Only this tenant')
+    .option('--tenant <id>', 'Only this account')
     .option('--domain <domain>', 'Only this destination domain or webhook')
     .option('--sender <domain>', 'Only mail sent from this domain')
     .option('--project <slug>', 'Only mail sent from the domains of this project (of --tenant, or your own)')
@@ -144,7 +144,7 @@ function filtered(command: CliCommand, states: readonly string[]): CliCommand {
 
 /** Writes a message with every attempt. */
 function writeMessage({ message, deliveries }: AnswerOf<typeof routes.show>, { write, width }: Terminal): void {
-  write(`${message.id}  ${message.kind} of ${message.domain}\n`);
+  write(`${message.id}  ${message.kind} from ${message.domain}\n`);
   if (message.submission !== null) write(`submission  ${message.submission}\n`);
   write(`accepted    ${shortTime(message.created_at)}, expires ${shortTime(message.expires_at)}\n`);
   if (message.size > 0) write(`size        ${message.size} bytes\n`);
@@ -167,7 +167,7 @@ type Attempt = AnswerOf<typeof routes.show>['deliveries'][number]['tries'][numbe
 
 function tlsText({ tls, tls_policy, tls_result }: Attempt): string {
   const policy = tls_policy === null ? '' : ` (${tls_policy}: ${tls_result ?? 'not reached'})`;
-  return `${tls ?? 'clear'}${policy}`;
+  return `${tls ?? 'clear text'}${policy}`;
 }
 
 type Delivery = AnswerOf<typeof routes.list>['deliveries'][number];

@@ -12,7 +12,7 @@ export function addCommands(program: CliCommand): void {
     .command('reload')
     .summary('Reload the configuration')
     .description(
-      'Have the daemon read server.yml and the project files again, as SIGHUP does. Exits with 1 if a file is invalid; ' +
+      'Make the daemon reread server.yml and the project files, as SIGHUP does. Exits with 1 if a file is invalid; ' +
         'its last valid version then stays active',
     )
     .operator(reload);

@@ -56,7 +56,7 @@ export function addCommands(program: CliCommand): void {
     )
     .option('--force', 'Replace existing files; the old ones are kept next to them', false)
     .option('--hold-queue', 'Hold all queued mail until you release it', false)
-    .option('--database-only', 'Leave the configuration as it is', false)
+    .option('--database-only', 'Do not restore the configuration', false)
     .choice('--outside-files <create|skip>', 'What to do with files outside the folder of server.yml', [
       'create',
       'skip',
@@ -89,7 +89,7 @@ async function restore(terminal: Terminal, input: string, flags: RestoreFlags): 
       if (entry.name !== DATABASE) {
         bytes += entry.size;
         if (bytes > MAX_CONFIGURATION_BYTES) {
-          throw new CommandFailed(`${file} has more than ${sizeText(MAX_CONFIGURATION_BYTES)} of configuration`);
+          throw new CommandFailed(`${file} contains more than ${sizeText(MAX_CONFIGURATION_BYTES)} of configuration`);
         }
         const path = placeOf(entry.name, serverFile);
         const placed = { path, bytes: await bytesOf(entry), mode: entry.mode & READABLE };
@@ -100,7 +100,7 @@ async function restore(terminal: Terminal, input: string, flags: RestoreFlags): 
       await write(entry, database.draft, terminal);
     });
     terminal.progress('');
-    if (database === undefined) throw new CommandFailed(`${file} has no database`);
+    if (database === undefined) throw new CommandFailed(`${file} contains no database`);
     const waiting = database.inspect();
     const changed: Placed[] = [];
     const outside: Placed[] = [];
@@ -168,8 +168,8 @@ async function refuseLinkedFolder(path: string, serverFile: string): Promise<voi
     });
     if (real === undefined || `${real}/`.startsWith(`${await realpath(root)}/`)) continue;
     throw new CommandFailed(
-      `${folder} is a symbolic link to ${real}, and nothing is written through it. Replace it with a folder, or leave the ` +
-        'configuration as it is with --database-only',
+      `${folder} is a symbolic link to ${real}, and restore does not write through links. Replace it with a folder, or restore ` +
+        'only the database with --database-only',
     );
   }
 }
@@ -197,11 +197,11 @@ async function openDatabase(
   const restored = configuration.find(({ path }) => path === serverFile)?.bytes.toString();
   const here = await textHere(serverFile);
   const text = restored ?? here;
-  if (text === undefined) throw new CommandFailed(`There is no file ${serverFile}`);
+  if (text === undefined) throw new CommandFailed(`The file ${serverFile} does not exist`);
   const path = sqliteFile(text);
   if (path === undefined) {
     throw new CommandFailed(
-      `The backup is of SQLite, and database.url of ${serverFile} is PostgreSQL. Restore it with database.url: sqlite:/path, and move ` +
+      `The backup contains an SQLite database, but database.url in ${serverFile} is PostgreSQL. Restore it with database.url: sqlite:/path, then move ` +
         'it with: postern migrate-store',
     );
   }
@@ -219,7 +219,7 @@ async function openDatabase(
   if (bavail * bsize < size) {
     await begun.close();
     const [needed, free] = [sizeText(size), sizeText(bavail * bsize)];
-    throw new CommandFailed(`The database needs ${needed}, and ${free} are free in ${dirname(path)}`);
+    throw new CommandFailed(`The database needs ${needed}, but ${free} are free in ${dirname(path)}`);
   }
   return { ...begun, path };
 
@@ -275,8 +275,8 @@ async function refuseExisting(files: readonly Placed[]): Promise<void> {
 function existing(paths: readonly string[]): CommandFailed {
   const [exist, them] = paths.length === 1 ? ['exists', 'it'] : ['exist', 'them'];
   return new CommandFailed(
-    `${listed(paths)} already ${exist}. To replace ${them} and keep the old beside the new, add --force; to leave the configuration as ` +
-      'it is, add --database-only',
+    `${listed(paths)} already ${exist}. To replace ${them} and keep a copy of the old version, add --force; to restore only ` +
+      'the database, add --database-only',
   );
 }
 
@@ -343,11 +343,11 @@ function report(terminal: Terminal, restored: Restored, { holdQueue, json, force
   const lines = [
     `Restored the backup of ${hostname} from ${shortTime(created)} (Postern ${version}): ${counted(rows, 'row')} to ${path}` +
       (files.length === 0 ? '.' : ` and ${counted(files.length, 'file')} of the configuration.`),
-    ...(force ? ['What was there before is beside it, as *.before-restore-….'] : []),
+    ...(force ? ['The previous files are next to the restored ones, as *.before-restore-….'] : []),
     ...(bucket === null
       ? []
-      : [`It names objects of ${bucket}: those that were deleted since ${shortTime(created)} must be restored there.`]),
-    ...(kept.length === 0 ? [] : [`Left as they are, because they differ from the backup: ${listed(kept)}`]),
+      : [`It refers to objects in ${bucket}. Restore those that were deleted there since ${shortTime(created)}.`]),
+    ...(kept.length === 0 ? [] : [`Not restored, because they exist and differ from the backup: ${listed(kept)}`]),
     ...queueLines(waiting, shortTime(created), holdQueue),
     'Start the daemon with: systemctl start postern',
   ];
@@ -358,12 +358,12 @@ function queueLines(waiting: number, created: string, held: boolean): string[] {
   if (waiting === 0) return [];
   if (held) {
     return [
-      `Held in the queue: ${counted(waiting, 'delivery')}. Nothing of it is sent before you release it.`,
-      'After the start, see it with postern queue list, and send it with postern queue release --older-than 1m.',
+      `Held in the queue: ${counted(waiting, 'delivery')}. Nothing is sent until you release the queue.`,
+      'After the start, list the queue with postern queue list, and send it with postern queue release --older-than 1m.',
     ];
   }
   return [
-    `In the queue: ${counted(waiting, 'delivery')}. What has been delivered since ${created} is sent a second time, with the same Message-ID.`,
-    'To decide that yourself, restore again with --force --hold-queue before you start the daemon.',
+    `In the queue: ${counted(waiting, 'delivery')}. Mail that has been delivered since ${created} is sent again, with the same Message-ID.`,
+    'To prevent this, restore again with --force --hold-queue before you start the daemon.',
   ];
 }

@@ -63,9 +63,9 @@ export function addCommands(program: CliCommand, { preflight }: { readonly prefl
   program
     .command('setup')
     .summary('Set up this machine as a server')
-    .argument('<email>', 'Your address: operator of the server, and recipient of the first form', mailAddress)
+    .argument('<email>', 'Your email address: operator of the server, and recipient of the first form', mailAddress)
     .description(
-      'Set up this machine as a server: checks, user, configuration, unit, start, certificate, first form, and the DNS records to add. Needs root and systemd. Creates what is missing and changes nothing that exists, so it is safe to run again',
+      'Set up this machine as a server: check it, create the user, configuration, service and first form, obtain a certificate, and show the DNS records to add. Needs root and systemd. Creates only what is missing and changes nothing that exists, so it is safe to run again',
     )
     .option('--hostname <name>', 'Host name of the server, such as mail.example.net', domainName)
     .option('--domain <domain>', 'Domain of the first website, which gets a contact form', domainName)
@@ -123,7 +123,7 @@ async function setup(terminal: Terminal, flags: SetupOptions, preflight: Preflig
     await startService();
     if (wasActive) await reloadService();
     terminal.progress('');
-    write(`\nMade ${counted(missing.length, 'item')}. postern.service is running and starts with the machine.\n`);
+    write(`\nCreated ${counted(missing.length, 'item')}. postern.service is running and starts at boot.\n`);
   }
   return report({ terminal, client, flags, preflight, config, domain, addresses, isNamed });
 }
@@ -291,7 +291,7 @@ function writeContradictions(
   ] as const;
   for (const [key, there, given] of differing) {
     if (given === undefined || given === there) continue;
-    write(`  keep     server.${key}: ${there}. To make it ${given}, edit ${SERVER_FILE}\n`);
+    write(`  keep     server.${key}: ${there}. To change it to ${given}, edit ${SERVER_FILE}\n`);
   }
 }
 
@@ -353,7 +353,7 @@ function writeNextSteps(
 ): void {
   const next = [
     ...(isMissing
-      ? [['Add the records above at your DNS provider. PTR records are set by the provider of the address.']]
+      ? [['Add the records above at your DNS provider. PTR records are set by the provider of the IP address.']]
       : []),
     ...(domain === undefined
       ? []
@@ -406,7 +406,7 @@ async function checkMachine(program: string): Promise<void> {
   const closed = hidden ?? (await firstClosed(program));
   if (closed === undefined) return;
   throw new CommandFailed(
-    `The service cannot read ${program}: ${closed} is closed to it. Move the folder, and run setup again: mv ${program} ${USUAL_PROGRAM} && ${USUAL_PROGRAM}/bin/postern setup …`,
+    `The service cannot read ${program}: it has no access to ${closed}. Move the folder, and run setup again: mv ${program} ${USUAL_PROGRAM} && ${USUAL_PROGRAM}/bin/postern setup …`,
   );
 }
 
@@ -502,7 +502,7 @@ function step(what: string, { isThere, differences: differing = [] }: Found, mak
     async apply() {
       if (isThere) return;
       await make().catch((error: unknown) => {
-        throw new CommandFailed(`Cannot make ${what}: ${messageOf(error)}`, { cause: error });
+        throw new CommandFailed(`Cannot create ${what}: ${messageOf(error)}`, { cause: error });
       });
     },
   };

@@ -22,12 +22,12 @@ export function addCommands(program: CliCommand): void {
       listing(routes.list, {
         rows: ({ tenants }) => tenants,
         columns: {
-          TENANT: 'id',
+          ACCOUNT: 'id',
           STATE: stateOf,
           TRUSTED: ({ trusted }) => (trusted ? 'yes' : 'no'),
           PLAN: 'plan',
           CREATED: 'created_at',
-          ADDRESS: 'email',
+          EMAIL: 'email',
           NAME: 'name',
         },
         nothing: 'No accounts found.',
@@ -37,7 +37,7 @@ export function addCommands(program: CliCommand): void {
     .command('create')
     .description('Create an account without confirmation. Its first API key is shown only once')
     .requiredOption('--name <name>', 'Name of the person or organisation')
-    .requiredOption('--email <address>', 'Address for alerts', mailAddress)
+    .requiredOption('--email <address>', 'Email address for alerts', mailAddress)
     .option('--plan <plan>', 'A plan from server.yml (default: free)')
     .operator((api, { name, email, plan }: { name: string; email: string; plan?: string }) =>
       print(api, { route: routes.create, body: { name, email, plan } }, ({ tenant, key }) => {
@@ -48,7 +48,7 @@ export function addCommands(program: CliCommand): void {
   tenants
     .command('show')
     .argument(...TENANT)
-    .description('Show an account and what it has')
+    .description('Show an account and what it contains')
     .operator(showing(routes.show, (shown, terminal) => writeFacts(terminal, contentsOf(shown))));
   tenants
     .command('delete')
@@ -75,7 +75,7 @@ export function addCommands(program: CliCommand): void {
       }),
     );
   for (const [name, description, body] of [
-    ['suspend', 'Suspend an account: its keys, forms and mail', { suspended: true }],
+    ['suspend', 'Suspend an account: its keys and forms stop working, and its mail waits', { suspended: true }],
     ['resume', 'Resume a suspended account', { suspended: false }],
     ['trust', 'Exempt the recipients of an account from confirmation and release its pending mail', { trusted: true }],
     ['distrust', 'Require the recipients of an account to confirm', { trusted: false }],
@@ -93,7 +93,7 @@ export function addCommands(program: CliCommand): void {
     .operator(
       showing(routes.usage, (answer, terminal) => {
         const columns = {
-          TENANT: 'tenant',
+          ACCOUNT: 'tenant',
           REQUESTS: 'requests',
           SUBMISSIONS: 'submissions',
           SPAM: 'spam',
@@ -118,7 +118,7 @@ export function addCommands(program: CliCommand): void {
           due: `${amount} ${currency}`,
         }));
         const columns = {
-          TENANT: 'tenant',
+          ACCOUNT: 'tenant',
           PLAN: 'plan',
           REQUESTS: 'requests',
           SUBMISSIONS: 'submissions',
@@ -155,8 +155,8 @@ async function remove(api: Api, id: string, flags: { queued?: string; yes: boole
   return print(api, { route: routes.remove, params: { id }, query: { queued } }, () => {
     terminal.write(
       queued === 'deliver' && shown.queued > 0
-        ? `${id} is closed. Its data are deleted when its queue is empty; to see that, run: postern tenants show ${id}\n`
-        : `${id} is closed, and its data are being deleted.\n`,
+        ? `${id} is closed. Its data is deleted when its queue is empty. To follow that, run: postern tenants show ${id}\n`
+        : `${id} is closed, and its data is being deleted.\n`,
     );
   });
 }
@@ -176,7 +176,7 @@ function contentsOf(shown: Shown): Record<string, string | readonly string[]> {
     ...(deleting === null
       ? {}
       : { deleting: `when its queued mail is ${deleting === 'cancel' ? 'cancelled' : 'delivered'}` }),
-    has: parts.join(', '),
+    contains: parts.join(', '),
     submissions: String(submissions),
     queued: counted(queued, 'delivery'),
     domains:
@@ -197,9 +197,9 @@ function factsOf(row: Tenant): Record<string, string> {
     [messages_per_day, 'messages per day'],
   ].flatMap(([count, what]) => (count === null ? [] : [`${count} ${what}`]));
   return {
-    tenant: id,
+    account: id,
     name,
-    address: email,
+    email,
     plan: own.length === 0 ? plan : `${plan}, with ${own.join(' and ')}`,
     state: stateOf(row),
     trusted: trusted ? 'yes' : 'no: recipients must confirm',

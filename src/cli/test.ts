@@ -47,7 +47,7 @@ export function addCommands(program: CliCommand): void {
     .description('Send a test message and show the reply of the receiving server. Exits with 1 if it is not delivered')
     .option('--from <address>', 'Sender address in a verified domain')
     .option('--domain <domain>', 'Domain to send from (default: the first verified domain)', domainName)
-    .option('--form <id>', 'Send what this form of the local project would send for a sample submission')
+    .option('--form <id>', 'Send the notification of a sample submission to this form of the local project')
     .option('--no-wait', 'Do not wait for delivery')
     .addOption(timeoutOption().default(60).conflicts('wait'))
     .example('test send you@example.com', 'Check the delivery to your own inbox')
@@ -249,7 +249,7 @@ function plainMail({ to, from, domain }: SendOptions): Mail {
   return {
     to,
     from: from ?? (domain && `noreply@${domain}`),
-    subject: 'Test of Postern',
+    subject: 'Test message from Postern',
     text: 'This is a test message. Postern accepted it, signed it and delivered it to your mail server.\n',
   };
 }

@@ -41,7 +41,7 @@ async function top(api: Api, { interval, once }: TopFlags): Promise<number | voi
   const { stdin, stdout } = process;
   if (json) return writeJson(terminal, (await client.ask({ route: routes.show })).data);
   if (!once && (terminal.width === undefined || !stdin.isTTY || !stdout.isTTY))
-    throw new UsageError('The terminal is needed for a live view. To print it once, add --once');
+    throw new UsageError('The live view needs a terminal. To print one screen, add --once');
   const samples = [await client.call({ route: routes.show })];
   if (once) {
     await systemClock.sleep(interval * 1000);
@@ -217,7 +217,7 @@ const MAX_NAME = 30;
 /** A table of the worst ones, its headings first; empty where nothing waits or there is no room. */
 function destinationsOf({ destinations }: Status, columns: number, room: number): string[] {
   if (room < 2) return [];
-  if (destinations.length === 0) return ['Nothing waits.'];
+  if (destinations.length === 0) return ['Nothing is waiting.'];
   const cells = destinations
     .slice(0, room - 1)
     .map((one) => [

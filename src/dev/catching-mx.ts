@@ -100,7 +100,7 @@ export async function startCatchingMx(options: CatchingMxOptions): Promise<Catch
     } catch (error) {
       await mails.drop(id);
       log.debug('outbox.not_caught', errorFields(error));
-      answer({ code: 451, text: '4.3.0 could not be kept' }, reply);
+      answer({ code: 451, text: '4.3.0 could not be stored' }, reply);
     }
   }
 
@@ -163,7 +163,7 @@ export async function startCatchingMx(options: CatchingMxOptions): Promise<Catch
 type Reply = (error?: Error | null) => void;
 type Examined = Omit<CaughtMail, 'id' | 'at'>;
 
-const TOO_BIG = { code: 552, text: '5.3.4 too big for the outbox' } as const;
+const TOO_BIG = { code: 552, text: '5.3.4 too large for the outbox' } as const;
 
 /** The rest is read, so that the sender gets its reply, but not kept. */
 async function* upToTheLimit(source: AsyncIterable<Buffer>): AsyncGenerator<Buffer> {

@@ -86,7 +86,7 @@ export async function startWorld({ data, port, smtpPort, write }: WorldOptions):
     await verify(daemon, (records) => dns.set([...PUBLIC_ZONE, ...records]));
     const url = `http://localhost:${web}/`;
     write(`
-  Postern is running, with a small mail world round it.
+  Postern is running in a local mail environment.
 
     Demo form     ${url}
     Console       ${url}console   (you are signed in as the operator)
@@ -94,11 +94,11 @@ export async function startWorld({ data, port, smtpPort, write }: WorldOptions):
     Form address  ${url}${DEMO}/contact   (curl -d name=You -d email=you@${INBOX} -d message=Hello …)
     API           ${url}docs   (no key: curl --unix-socket ${join(folder, 'admin.sock')} http://localhost/auth/status)
     Mail in       127.0.0.1:${inbound}   (hello@${DEMO} is forwarded)
-    Mail server   ${mx.address}   (catches everything)
+    Mail server   ${mx.address}   (captures all mail)
     DNS server    ${dns.address}
-    Data          ${folder}   (config/projects/demo.yml is yours to edit)
+    Data          ${folder}   (you can edit config/projects/demo.yml)
 
-  Ctrl-C stops all of it.
+  Press Ctrl-C to stop.
 `);
     return { url, close };
   } catch (error) {
@@ -115,7 +115,7 @@ async function refuseSecond(folder: string): Promise<void> {
     () => false,
   );
   socket.destroy();
-  if (isThere) throw new PassingError(`postern dev runs in ${folder} already; --data names another folder`);
+  if (isThere) throw new PassingError(`postern dev is already running in ${folder}. To use another folder, add --data <folder>`);
 }
 
 /** Publishes what the daemon asks for, and has it look. */
@@ -157,7 +157,7 @@ delivery: { port: ${ports.smtp}, allow_private_networks: true }
   return join(config, 'server.yml');
 }
 
-const DEMO_PROJECT = `# The form of the demo page. Change it while the daemon runs: it is taken over within two seconds.
+const DEMO_PROJECT = `# The form of the demo page. You can change it while the daemon runs: it is reloaded within two seconds.
 project: { name: Demo, slug: demo, owner: owner@${INBOX} }
 domains:
   ${DEMO}:
@@ -240,7 +240,7 @@ export function demoPages(endpoint: string): Koa.Middleware {
       content: html` <h1>Write to us</h1>
         <p class="soft">
           This form is plain HTML. What you send is queued, rendered, signed with DKIM and delivered by SMTP to a mail
-          server on this machine; read it in the <a href="/outbox">outbox</a>.
+          server on this machine. Read it in the <a href="/outbox">outbox</a>.
         </p>
         <form action="${endpoint}" method="post" enctype="multipart/form-data">
           <div class="two">
@@ -248,7 +248,7 @@ export function demoPages(endpoint: string): Koa.Middleware {
               <label for="name">Name</label><input id="name" name="name" autocomplete="name" required />
             </div>
             <div class="field">
-              <label for="email">E-mail</label
+              <label for="email">Email</label
               ><input id="email" name="email" type="email" autocomplete="email" required />
             </div>
           </div>
@@ -258,7 +258,7 @@ export function demoPages(endpoint: string): Koa.Middleware {
           <div class="field">
             <label for="files">Files</label
             ><input id="files" name="files" type="file" multiple aria-describedby="files-hint" />
-            <p class="hint" id="files-hint">One or several; they arrive as attachments.</p>
+            <p class="hint" id="files-hint">One or more. They arrive as attachments.</p>
           </div>
           <div class="trap" aria-hidden="true">
             <label for="trap">Leave this empty</label

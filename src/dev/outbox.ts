@@ -55,7 +55,7 @@ export function outboxPages(mails: CaughtMails): Koa.Middleware {
 /** Deletes one mail or all, and goes back to the list. Pages of other sites cannot. */
 async function remove(ctx: Koa.Context, mails: CaughtMails, id: string | undefined): Promise<void> {
   const site = ctx.get('Sec-Fetch-Site');
-  if (site !== '' && site !== 'same-origin') return ctx.throw(403, 'Only the outbox itself deletes mail.');
+  if (site !== '' && site !== 'same-origin') return ctx.throw(403, 'Mail can be deleted only from the outbox page.');
   for (const one of id === undefined ? mails.list().map((mail) => mail.id) : [id]) await mails.remove(one);
   ctx.status = 303;
   ctx.set('Location', '/outbox');
@@ -118,7 +118,7 @@ const MISSING: Framed = {
   title: 'No such mail',
   place: 'outbox',
   content: html`<h1>No such mail</h1>
-    <p>This mail is not in the outbox (any more).</p>`,
+    <p>This mail is not in the outbox. It may have been deleted.</p>`,
 };
 
 /** Headers of everything that is not a page of ours. */
@@ -189,7 +189,7 @@ function listPage(mails: readonly CaughtMail[], search: string, page: number): F
     head: html`<noscript><meta http-equiv="refresh" content="5" /></noscript>`,
     content: html` <div class="head" data-state="${mails.length} ${mails[0]?.id ?? ''}">
         <h1>Outbox</h1>
-        <p class="soft" role="status" id="count">${counted(found.length, 'mail')}</p>
+        <p class="soft" role="status" id="count">${counted(found.length, 'message')}</p>
         <form class="search" role="search" action="/outbox">
           <input type="search" name="q" value="${search}" aria-label="Search subjects and addresses" placeholder="Search subjects and addresses" />
         </form>
@@ -203,7 +203,7 @@ function listPage(mails: readonly CaughtMail[], search: string, page: number): F
           shown.length === 0
             ? search === ''
               ? EMPTY
-              : html`<p class="empty">No mail has these words. <a href="/outbox">Show all mail</a></p>`
+              : html`<p class="empty">No mail contains these words. <a href="/outbox">Show all mail</a></p>`
             : html`<ol class="mails">
                 ${shown.map(row)}
               </ol>`
@@ -218,7 +218,7 @@ function nearby({ page, total, search }: { page: number; total: number; search: 
   function at(page: number): string {
     return `/outbox?${new URLSearchParams({ ...(search !== '' && { q: search }), page: String(page) }).toString()}`;
   }
-  return html`<nav class="pages" aria-label="More mails">
+  return html`<nav class="pages" aria-label="More messages">
     <span>${page > 1 && html`<a href="${at(page - 1)}" rel="prev">Newer</a>`}</span>
     <span>${total > page * PER_PAGE && html`<a href="${at(page + 1)}" rel="next">Older</a>`}</span>
   </nav>`;
@@ -249,7 +249,7 @@ function nameIn(mailbox: string): string {
 
 const EMPTY = html`<div class="empty">
   <p><strong>No mail yet.</strong></p>
-  <p class="soft">Send the <a href="/">demo form</a>; the mail appears here by itself.</p>
+  <p class="soft">Send the <a href="/">demo form</a>; the mail appears here automatically.</p>
 </div>`;
 
 function counted(number: number, what: 'mail' | 'file'): string {

@@ -106,7 +106,7 @@ const MAX_MS = 20_000;
 
 async function inTime(finding: Promise<Finding>): Promise<Finding> {
   try {
-    return await withDeadline(MAX_MS, 'the look-ups of the record', finding);
+    return await withDeadline(MAX_MS, 'the lookups for the record', finding);
   } catch (error) {
     if (error instanceof DeadlineError) return unanswered({ kind: 'failed', reason: error.message });
     throw error;
@@ -118,7 +118,7 @@ function ownership(wanted: string, texts: readonly string[]): Finding {
   const tokens = texts.map((text) => text.trim()).filter((text) => text.startsWith('postern-verification='));
   if (tokens.includes(wanted)) return ok([wanted]);
   if (tokens.length === 0) return missing('There is no such record yet.', texts);
-  return wrong('The record has a different token. Add this one beside it.', tokens);
+  return wrong('The record has a different token. Add this one as well.', tokens);
 }
 
 /** Many consoles append the domain to whatever is entered as the name. A wildcard, which answers for any, proves nothing. */
@@ -272,7 +272,7 @@ function inherited({ domain, texts }: EffectivePolicy, near: string | undefined)
   const at = `_dmarc.${domain}`;
   const [only, ...others] = texts;
   if (only === undefined || others.length > 0) {
-    const problem = `There are several DMARC records at ${at}, so that none is valid here: keep one there.`;
+    const problem = `There are several DMARC records at ${at}, so none is valid here: keep one there.`;
     return { ...wrong(problem, texts), value: '' };
   }
   const problem = faultIn(only);
@@ -283,7 +283,7 @@ function inherited({ domain, texts }: EffectivePolicy, near: string | undefined)
   // Of an active policy, the tag that decides on mail of an existing domain below (§4.10.1).
   const policy = tags?.has('sp') ? `sp=${tags.get('sp')}` : `p=${tags?.get('p')}`;
   const rest = near === undefined ? undefined : `The record at the name itself is not a policy: ${near}`;
-  return ok(texts, [`The policy at ${at} is valid here: ${policy}.`, rest]);
+  return ok(texts, [`The policy at ${at} applies here: ${policy}.`, rest]);
 }
 
 // The text of a DMARC policy (RFC 9989 §4.7): what receivers make of it, and what its owner meant.
@@ -327,7 +327,7 @@ function faultIn(text: string): string | undefined {
   const faulty = [...tags].filter(([name, value]) => !isUnderstood(name, value));
   const problems = faulty.map(([name, value]) => {
     const choice = VALUES[name] === POLICY ? ': it may be none, quarantine or reject' : '';
-    return `${name}=${value} is not understood${choice}.`;
+    return `${name}=${value} is not valid${choice}.`;
   });
   if (!tags.has('p')) problems.push('It has no policy: p=none, p=quarantine or p=reject is missing.');
   if (!tags.has('p') || faulty.some(([name]) => VALUES[name] === POLICY)) {

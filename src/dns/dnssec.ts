@@ -152,7 +152,7 @@ export function createDnssec({ servers, validating, clock, timeoutMs = 5000 }: D
         const root = await byType.SOA('.', true);
         if (root.kind === 'failed') return root.reason;
         const named = current().join(', ');
-        return root.isSecure ? undefined : `${named} does not say that the root zone is validated (AD flag)`;
+        return root.isSecure ? undefined : `${named} does not report the root zone as validated (AD flag)`;
       },
       fresh: () => (past ? self : view(true)),
     };
@@ -179,7 +179,7 @@ function answerOf({ flags = 0, flag_ad: isSecure, answers = [] }: DecodedPacket,
 const RCODES: readonly (string | undefined)[] = [
   undefined,
   'FORMERR',
-  'SERVFAIL: it cannot be reached, or DNSSEC disproves it',
+  'SERVFAIL: it cannot be reached, or DNSSEC validation failed',
   undefined,
   'NOTIMP',
   'REFUSED',
@@ -253,7 +253,7 @@ async function overTcp({ host, port }: Server, { query, isReply, signal }: Excha
     if (packet !== undefined && isReply(packet)) return packet;
     break;
   }
-  throw new Error('the DNS server answers nonsense');
+  throw new Error('the DNS server sent an invalid response');
 }
 
 function decoded(message: Buffer): DecodedPacket | undefined {

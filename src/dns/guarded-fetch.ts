@@ -79,7 +79,7 @@ export function createHttpClient(options: HttpClientOptions): HttpClient {
     if (typeof url === 'string') return { kind: 'refused', reason: url };
     const port = portOf(url);
     if (!allowPrivate() && port < 1024 && port !== 80 && port !== 443)
-      return { kind: 'refused', reason: `must not be on port ${port}` };
+      return { kind: 'refused', reason: `must not use port ${port}` };
     const found = await addressesOf(url);
     if ('kind' in found) return found;
     if (!found.every((address) => (allowPrivate() ? isHostAddress(address) : isPublicAddress(address)))) {
@@ -169,9 +169,9 @@ const DISTRUST =
 
 /** The target, or what is wrong with it, to be read after its name. */
 function parseTarget(text: string): URL | string {
-  if (!/^https?:\/\//i.test(text) || !URL.canParse(text)) return 'must be an http or https address';
+  if (!/^https?:\/\//i.test(text) || !URL.canParse(text)) return 'must be an http or https URL';
   const url = new URL(text);
-  if (url.username !== '' || url.password !== '') return 'must hold no user name or password';
+  if (url.username !== '' || url.password !== '') return 'must not contain a user name or password';
   return url;
 }
 
@@ -233,7 +233,7 @@ export function createPolicyFetch(options: PolicyFetchOptions): (url: string) =>
     if (reply.kind === 'refused') return { kind: 'failed', reason: `it ${reply.reason}` };
     if (reply.kind === 'failed') return reply;
     // A part of a policy names a part of the mail hosts.
-    if (reply.isCut === true) return { kind: 'failed', reason: 'it broke off, or is larger than 64 KiB' };
+    if (reply.isCut === true) return { kind: 'failed', reason: 'the response was incomplete, or larger than 64 KiB' };
     const { status, text, headers = {} } = reply;
     const type = String(headers['content-type'] ?? '');
     return { kind: 'answered', status, text, type: type.replace(/;.*$/s, '').trim().toLowerCase() };

@@ -70,7 +70,7 @@ export async function checkMtaSts(domain: string, texts: readonly string[], worl
 
 /** The modes in which a policy binds nobody. */
 const SHY: ReadonlyMap<string, string> = new Map([
-  ['testing', 'Its mode is testing: senders report what is wrong, and enforce nothing.'],
+  ['testing', 'Its mode is testing: senders report failures, and enforce nothing.'],
   ['none', 'Its mode is none: senders enforce nothing.'],
 ]);
 /** Of `max_age` (§3.2), s. */
@@ -78,7 +78,7 @@ const OLDEST = 31_557_600;
 
 /** Why senders find no policy there (§3.2), or one by which no mail would come here. */
 function faultIn({ status, text }: { status: number; text: string }, hostname: string): string | undefined {
-  if (status !== 200) return `answers ${status}, so that senders find no policy.`;
+  if (status !== 200) return `answers ${status}, so senders find no policy.`;
   if (fieldOf(text, 'version') !== 'STSv1') return 'is not a policy.';
   const mode = fieldOf(text, 'mode');
   if (mode !== 'enforce' && !SHY.has(mode)) return 'is not a valid policy: mode is not enforce, testing or none.';
@@ -193,7 +193,7 @@ export async function readPolicy(fetched: FetchedPolicy): Promise<MtaStsPolicy |
   const { parsePolicy } = await import('mailauth/lib/mta-sts.js');
   try {
     const { mode, mx = [], maxAge = 0 } = parsePolicy(text, { strict: true });
-    return mx.length > MAX_HOSTS ? `it names more than ${MAX_HOSTS} mail hosts` : { mode, mx, maxAge };
+    return mx.length > MAX_HOSTS ? `it names more than ${MAX_HOSTS} MX hosts` : { mode, mx, maxAge };
   } catch (error) {
     return messageOf(error);
   }

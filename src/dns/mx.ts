@@ -110,7 +110,7 @@ async function choose(
   const reasons = left.flatMap((target) =>
     target.kind === 'refused' || target.kind === 'missing' ? [target.reason] : [],
   );
-  return permanent('5.4.4', `no mail host of ${domain} can be used: ${reasons.join('; ')}`);
+  return permanent('5.4.4', `no MX host of ${domain} can be used: ${reasons.join('; ')}`);
 }
 
 type Target = MxRecord &
@@ -124,7 +124,7 @@ type Target = MxRecord &
 async function resolveTarget(record: MxRecord, options: MailHostOptions): Promise<Target> {
   const { exchange } = record;
   if (isIP(exchange) !== 0 || /^\[.*\]$/.test(exchange)) {
-    return { ...record, kind: 'refused', reason: `${exchange} is an address, where RFC 5321 wants a host name` };
+    return { ...record, kind: 'refused', reason: `${exchange} is an IP address, but RFC 5321 requires a host name` };
   }
   const answer = await options.resolver.addresses(exchange);
   if (answer.kind === 'failed') return { ...record, kind: 'failed', reason: answer.reason };

@@ -103,11 +103,11 @@ export function createResolver(options: ResolverOptions): Resolver {
 }
 
 const WORDS: Readonly<Record<string, string>> = {
-  ESERVFAIL: 'the DNS server answers SERVFAIL',
-  EREFUSED: 'the DNS server refuses to answer',
-  ENOTIMP: 'the DNS server does not know this kind of question',
-  EFORMERR: 'the DNS server does not understand the question',
-  EBADRESP: 'the DNS server answers nonsense',
+  ESERVFAIL: 'the DNS server answered SERVFAIL',
+  EREFUSED: 'the DNS server refused the query',
+  ENOTIMP: 'the DNS server does not support this query',
+  EFORMERR: 'the DNS server could not parse the query',
+  EBADRESP: 'the DNS server sent an invalid response',
   ECONNREFUSED: 'no DNS server can be reached',
   ETIMEOUT: 'no answer from DNS in time',
 };

@@ -101,7 +101,7 @@ export async function adviseSpf(domain: string, texts: readonly string[], world:
   const addresses = recordsOf(hostAddresses);
   const ips = publicIps.length === 0 ? addresses : publicIps;
   if (ips.length === 0) {
-    return { status: 'unknown', found, problem: `${hostname} has no address, so where mail comes from is not known.` };
+    return { status: 'unknown', found, problem: `${hostname} has no address, so the IP addresses that send mail are not known.` };
   }
   const byAddress = ips.map((ip) => `${ip.includes(':') ? 'ip6' : 'ip4'}:${ip}`);
   const byName = ips.every((ip) => addresses.includes(ip)) ? [`a:${hostname}`] : byAddress;
@@ -122,10 +122,10 @@ export async function adviseSpf(domain: string, texts: readonly string[], world:
   const length = Buffer.byteLength(value);
   const long =
     length > MAX_LENGTH
-      ? [`It would have ${length} bytes, and no more than ${MAX_LENGTH} surely fit into an answer.`]
+      ? [`It would have ${length} bytes, and only ${MAX_LENGTH} are certain to fit into a DNS response.`]
       : [];
   const isTooMuch = long.length > 0 || (await excessOf(value, place)).length > 0;
-  const rest = isTooMuch ? ['Remove what no longer sends as this domain.'] : [];
+  const rest = isTooMuch ? ['Remove services that no longer send as this domain.'] : [];
   const problem = [...faults, ...kept.faults, ...long, ...rest].join(' ');
   return { status: isOne ? 'wrong' : 'duplicate', found, value, problem };
 }
@@ -256,7 +256,7 @@ async function tenable(
   );
   return {
     terms: judged.flatMap(({ term, reason }) => (reason === undefined ? [term] : [])),
-    faults: judged.flatMap(({ term, reason }) => (reason === undefined ? [] : [`${term} cannot stay: ${reason}.`])),
+    faults: judged.flatMap(({ term, reason }) => (reason === undefined ? [] : [`${term} must be removed: ${reason}.`])),
   };
 }
 
@@ -268,11 +268,11 @@ async function openness(text: string, place: SpfPlace): Promise<string | undefin
 
 function limitFaults({ lookups, voids, crowds }: Evaluated): string[] {
   return [
-    ...(lookups > MAX_LOOKUPS ? [`It takes ${lookups} look-ups, and receivers stop at ${MAX_LOOKUPS}.`] : []),
-    ...(voids > MAX_VOIDS ? [`${voids} of its look-ups find nothing, and receivers stop at ${MAX_VOIDS}.`] : []),
+    ...(lookups > MAX_LOOKUPS ? [`It needs ${lookups} DNS lookups, but receivers stop at ${MAX_LOOKUPS}.`] : []),
+    ...(voids > MAX_VOIDS ? [`${voids} of its DNS lookups find nothing, but receivers stop at ${MAX_VOIDS}.`] : []),
     ...Array.from(
       crowds,
-      ([name, count]) => `It takes ${count} MX records of ${name}, and receivers stop at ${MAX_LOOKUPS}.`,
+      ([name, count]) => `It needs ${count} MX records of ${name}, but receivers stop at ${MAX_LOOKUPS}.`,
     ),
   ];
 }

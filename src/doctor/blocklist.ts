@@ -19,10 +19,10 @@ export async function lookUpBlockList(zone: string, ip: string, resolver: Resolv
   const codes = answer.records.join(', ');
   // The lists' own errors: asked through a public resolver, too often, or without a key.
   if (answer.records.some((code) => code.startsWith('127.255.255.'))) {
-    const advice = `Use your own resolver (dns.servers): ${zone} refuses public ones.`;
+    const advice = `Use your own resolver (dns.servers): ${zone} refuses public resolvers.`;
     return { kind: 'unknown', words: `${zone} refuses to answer (${codes})`, advice };
   }
-  const advice = `A block list does not answer like this: check whether ${zone} still is one.`;
+  const advice = `A DNS blocklist does not answer like this: check whether ${zone} still is one.`;
   if (!answer.records.every((code) => code.startsWith('127.'))) {
     return { kind: 'unknown', words: `${zone} answers ${codes}`, advice };
   }

@@ -131,8 +131,8 @@ const SOON = 14 * DAY;
 export async function checkCertificate({ server, tls }: ServerConfig, clock: Clock): Promise<Results> {
   if (tlsModeOf({ server, tls }) === 'off' || tls.files === null) {
     const advice =
-      'Set tls.mode to acme, or to files with a certificate in tls.files: mail is received in clear text, and some senders refuse that.';
-    const found = tls.files === null ? 'there is none' : 'it is not used: tls.mode is off';
+      'Set tls.mode to acme, or to files with a certificate in tls.files. Without TLS, some senders refuse to send mail here.';
+    const found = tls.files === null ? 'there is no certificate' : 'it is not used: tls.mode is off';
     return { status: 'warning', found, advice };
   }
   let certificate: X509Certificate;
@@ -158,9 +158,9 @@ export async function checkCertificate({ server, tls }: ServerConfig, clock: Clo
 function checkObtained({ name, expiresAt, failure }: CertificateState, clock: Clock): Result {
   const retry =
     failure &&
-    `Correct the cause, then reload the configuration (systemctl reload postern). The next try is at ${isoTime(failure.nextAt).slice(0, 16).replace('T', ' ')} UTC.`;
+    `Correct the cause, then reload the configuration (systemctl reload postern). The next attempt is at ${isoTime(failure.nextAt).slice(0, 16).replace('T', ' ')} UTC.`;
   const why =
-    failure && `the try at ${isoTime(failure.at).slice(0, 16).replace('T', ' ')} UTC failed: ${failure.reason}`;
+    failure && `the attempt at ${isoTime(failure.at).slice(0, 16).replace('T', ' ')} UTC failed: ${failure.reason}`;
   const left = expiresAt === undefined ? 0 : expiresAt - clock.now();
   if (expiresAt === undefined || left <= 0) {
     const shown = expiresAt === undefined ? 'a self-signed certificate is used' : 'the certificate has expired';

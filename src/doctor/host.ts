@@ -26,24 +26,24 @@ export async function checkName({ hostname, publicIps, resolver }: Host): Promis
   const [answer, alias] = await Promise.all([resolver.addresses(hostname), resolver.lookup(hostname, 'CNAME')]);
   // RFC 5321 §2.3.5, RFC 2181 §10.3
   if (alias.kind === 'found') {
-    const advice = `Publish A or AAAA of ${hostname} in its place: neither EHLO nor an MX record may name an alias.`;
+    const advice = `Publish an A or AAAA record for ${hostname} instead: neither EHLO nor an MX record may name an alias.`;
     return { status: 'failed', found: `${hostname} is a CNAME to ${alias.records.join(', ')}`, advice };
   }
   if (answer.kind === 'nxdomain' || answer.kind === 'nodata') {
-    const advice = `Publish A ${hostname} with this server’s address.`;
+    const advice = `Publish an A record for ${hostname} with this server’s IP address.`;
     return { status: 'failed', found: `${hostname} has no address`, advice };
   }
   const addresses = recordsOf(answer);
   const absent = publicIps.filter((ip) => !addresses.includes(ip));
-  const found = `${hostname} is ${addresses.join(', ')}`;
+  const found = `${hostname} resolves to ${addresses.join(', ')}`;
   if (absent.length > 0 && silenceOf(answer) === undefined) {
-    const advice = `Publish ${absent.join(', ')} as A or AAAA of ${hostname}, or remove it from server.public_ips.`;
+    const advice = `Add ${absent.join(', ')} to the A or AAAA records of ${hostname}, or remove it from server.public_ips.`;
     return { status: 'failed', found, advice };
   }
   const silence = silenceOf(answer) ?? silenceOf(alias);
   if (silence !== undefined) return unanswered(silence);
   if ([...publicIps, ...addresses].some(isPublicAddress)) return { status: 'ok', found };
-  const advice = 'No receiver can reach it. Behind NAT, put the public address in server.public_ips and in DNS.';
+  const advice = 'No receiver can reach it. Behind NAT, put the public IP address in server.public_ips and in DNS.';
   return { status: 'warning', found: `${found}, a private address`, advice };
 }
 
@@ -59,7 +59,7 @@ export function unknownAddresses(answer: Answer<string>): Result[] {
   const silence = silenceOf(answer);
   if (silence !== undefined) return [unanswered(silence)];
   if (answer.kind === 'found') return [];
-  const advice = 'List the addresses that mail is sent from in server.public_ips.';
+  const advice = 'List the IP addresses that mail is sent from in server.public_ips.';
   return [{ status: 'unknown', found: 'the host name has no address', advice }];
 }
 
@@ -67,15 +67,15 @@ async function checkReverseOf(ip: string, { hostname, resolver }: Host): Promise
   const answer = await resolver.lookup(reverseName(ip), 'PTR');
   if (answer.kind === 'failed') return unanswered(answer.reason);
   const names = answer.kind === 'found' ? answer.records : [];
-  const found = names.length === 0 ? `${ip} has no reverse name` : `${ip} is ${names.join(', ')}`;
-  const advice = `Ask the provider of the address to set its reverse name to ${hostname}. Otherwise, many receivers refuse the mail.`;
+  const found = names.length === 0 ? `${ip} has no reverse name` : `${ip} has the reverse name ${names.join(', ')}`;
+  const advice = `Ask the provider of the IP address to set its reverse name (PTR record) to ${hostname}. Otherwise, many receivers refuse the mail.`;
   const told = names.includes(hostname) ? [hostname] : names;
   const own: Answer<string> = { kind: 'found', records: [ip] };
   const places = await Promise.all(told.map(async (each) => placeOf(await resolver.addresses(each), own)));
   if (!places.includes('here')) {
     const silent = places.find((place) => place !== 'elsewhere' && place !== 'here');
     if (silent !== undefined) return unanswered(silent.reason);
-    const publish = `Publish ${ip} as A or AAAA of ${hostname}.`;
+    const publish = `Add ${ip} to the A or AAAA records of ${hostname}.`;
     return { status: 'failed', found, advice: names.includes(hostname) ? publish : advice };
   }
   return { status: names.includes(hostname) ? 'ok' : 'warning', found, advice };
@@ -124,13 +124,13 @@ export async function checkReports({ hostname, resolver }: Host, domains: readon
   );
   if (without.length > 0) {
     const { type, name, value } = reportConsent(hostname);
-    const advice = `Publish ${type} ${name}: ${value} Until then, receivers do not send these domains’ DMARC reports here.`;
-    const found = `${hostname} does not accept the DMARC reports of ${without.map((each) => each.name).join(', ')}`;
+    const advice = `Publish ${type} ${name}: ${value} Until then, receivers do not send DMARC reports about these domains here.`;
+    const found = `${hostname} does not accept DMARC reports about ${without.map((each) => each.name).join(', ')}`;
     return { status: 'warning', found, advice };
   }
   const silence = answers.map(({ answer }) => silenceOf(answer)).find((reason) => reason !== undefined);
   if (silence !== undefined) return unanswered(silence);
-  return { status: 'ok', found: `${hostname} accepts DMARC reports of other domains` };
+  return { status: 'ok', found: `${hostname} accepts DMARC reports about other domains` };
 }
 
 /** Domains that are asked for. */
@@ -141,10 +141,10 @@ export async function checkBounces({ hostname, publicIps, resolver }: Host): Pro
   const [mx, hostAddresses] = await Promise.all([resolver.mx(hostname), resolver.addresses(hostname)]);
   if (mx.kind === 'nodata' || mx.kind === 'nxdomain') {
     if (hostAddresses.kind === 'found')
-      return { status: 'ok', found: `${hostname} has no MX record, so its address takes them` };
+      return { status: 'ok', found: `${hostname} has no MX record, so bounces go to its address` };
     if (hostAddresses.kind === 'failed') return unanswered(hostAddresses.reason);
-    const found = `${hostname} has neither an MX record nor an address: no bounce can come`;
-    return { status: 'failed', found, advice: `Publish A ${hostname} with this server’s address.` };
+    const found = `${hostname} has neither an MX record nor an address: bounces cannot be delivered`;
+    return { status: 'failed', found, advice: `Publish an A record for ${hostname} with this server’s IP address.` };
   }
   const finding = await checkMx(hostname, { hostname, hostAddresses, publicIps, resolver });
   return resultOf(finding, `MX ${hostname}: 10 ${hostname}.`);

@@ -60,7 +60,7 @@ export async function checkClock({ clock, store }: Machine): Promise<Results> {
   const found = isoTime(now);
   if (newest <= now + MINUTE) return { status: 'ok', found };
   const advice = 'Set the clock, and keep it accurate with NTP (apt install systemd-timesyncd).';
-  return { status: 'failed', found: `${found}, but something happened at ${isoTime(newest)}`, advice };
+  return { status: 'failed', found: `${found}, but the latest event is from ${isoTime(newest)}`, advice };
 }
 
 /** The file system of the database has room. */
@@ -72,7 +72,7 @@ export async function checkDisk({ databaseFile, snapshot }: Machine): Promise<Re
   const least = snapshot().server.limits.free_disk;
   const found = `${inGigabytes(free)} of ${inGigabytes(blocks * bsize)} free under ${folder}`;
   const status = free < least ? 'failed' : free < 4 * least ? 'warning' : 'ok';
-  const advice = `Below limits.free_disk (${inGigabytes(least)}) nothing is accepted: free space, or shorten retention.`;
+  const advice = `Below limits.free_disk (${inGigabytes(least)}) nothing is accepted: free up disk space, or shorten retention.`;
   return { status, found, advice };
 }
 
@@ -84,9 +84,9 @@ export async function checkDatabase({ store, down }: Machine): Promise<Results> 
       return { status: 'ok', found: `${store.dialect} can be read` };
     }
     await probeStore(store);
-    return { status: 'ok', found: `${store.dialect} takes writes` };
+    return { status: 'ok', found: `${store.dialect} can be written` };
   } catch (error) {
-    const advice = 'Nothing is accepted until then. Check the log, the disk and the file permissions.';
+    const advice = 'Until this is fixed, nothing is accepted. Check the log, the disk and the file permissions.';
     return { status: 'failed', found: messageOf(error), advice };
   }
 }
@@ -100,7 +100,7 @@ export async function checkStorage({ store }: Machine): Promise<Results> {
     return { status: 'ok', found: `${bucket.name} can be written and read` };
   } catch (error) {
     const advice =
-      'Until then, large posts and messages are not accepted, and mail with stored files waits. See storage.';
+      'Until this is fixed, large posts and messages are not accepted, and mail with stored files waits. Check the storage settings.';
     return { status: 'failed', found: messageOf(error), advice };
   }
 }
@@ -112,18 +112,18 @@ export async function checkQueue({ store, clock, queueProblem, down }: Machine):
   const waiting = deliveries.filter(({ state }) => state === 'queued' || state === 'deferred');
   const count = waiting.reduce((sum, each) => sum + each.count, 0);
   const late = dueSince === null ? 0 : now - dueSince;
-  const found = `${count} deliveries wait, due work for ${Math.round(late / 1000)} s; ${paused} destinations paused, ${held} held`;
+  const found = `${count} ${count === 1 ? 'delivery' : 'deliveries'} waiting, the oldest due for ${Math.round(late / 1000)} s; ${paused} destinations paused, ${held} held`;
   if (down !== undefined) {
-    const advice = 'It is delivered once the daemon runs; postern queue list shows it.';
+    const advice = 'They are delivered once the daemon runs. To see them, run postern queue list.';
     return { status: count > 0 ? 'warning' : 'ok', found, advice };
   }
   const problem = queueProblem();
   if (problem !== undefined) {
-    return { status: 'failed', found: problem, advice: 'See the log; postern queue list shows the waiting mail.' };
+    return { status: 'failed', found: problem, advice: 'See the log. To see the waiting mail, run postern queue list.' };
   }
   if (late > LONG_DUE) {
     const advice =
-      'More mail arrives than leaves: check postern queue list, delivery.concurrency and the machine’s load.';
+      'More mail arrives than is delivered: check postern queue list, delivery.concurrency and the machine’s load.';
     return { status: 'failed', found, advice };
   }
   const advice = 'To deliver mail to a held destination, run postern queue release.';
@@ -136,7 +136,7 @@ export async function checkResolver({ resolver, snapshot }: Machine): Promise<Re
   const where = servers.length === 0 ? 'the system’s resolver' : servers.join(', ');
   const answer = await resolver.mx('example.com');
   if (answer.kind !== 'failed') return { status: 'ok', found: `${where} answers` };
-  const advice = 'Nothing is delivered or verified without DNS: set dns.servers to resolvers that answer.';
+  const advice = 'Without DNS, nothing is delivered or verified: set dns.servers to resolvers that answer.';
   return { status: 'failed', found: `${where}: ${answer.reason}`, advice };
 }
 
@@ -144,7 +144,7 @@ export async function checkResolver({ resolver, snapshot }: Machine): Promise<Re
 export async function checkDnssec({ dnssec, snapshot }: Machine): Promise<Results> {
   if (dnssec === undefined) return [];
   const objection = await dnssec.objection();
-  if (objection === undefined) return { status: 'ok', found: 'the resolver checks DNSSEC: DANE is used' };
+  if (objection === undefined) return { status: 'ok', found: 'the resolver validates DNSSEC: DANE is used' };
   if (snapshot().server.dns.validating !== true) return { status: 'ok', found: `DANE is not used: ${objection}` };
   const advice = 'Correct the resolver, or set dns.validating to auto.';
   return { status: 'failed', found: `dns.validating is true, but ${objection}`, advice };
@@ -159,7 +159,7 @@ export async function checkDomains({ store, snapshot }: Machine): Promise<Result
   const verified = rows.filter(({ status }) => status === 'verified').length;
   const named = broken.slice(0, MOST_NAMED).map(({ name, status }) => `${name} is ${status}`);
   const found = [`${verified} of ${rows.length} verified`, ...named].join(', ');
-  const advice = 'postern domains status shows their DNS problems. Mail from failed domains is held.';
+  const advice = 'To see their DNS problems, run postern domains status. Mail from failed domains is held.';
   return { status: broken.length === 0 ? 'ok' : 'warning', found, advice };
 }
 
@@ -187,7 +187,7 @@ export function checkProxies({ forwardedBy }: Machine): Results {
   if (peers.length === 0) return [];
   const found = `X-Forwarded-For came from ${peers.slice(0, MOST_NAMED).join(', ')}, not in server.http.trusted_proxies`;
   const advice =
-    'Add your own proxies there: all their visitors now share one address and its limits. The header is rightly ignored from anyone else.';
+    'Add your own proxies there: until then, all their visitors share one IP address and its limits. From others, the header is rightly ignored.';
   return { status: 'warning', found, advice };
 }
 
@@ -195,14 +195,14 @@ export function checkProxies({ forwardedBy }: Machine): Results {
 export function checkConfiguration({ snapshot, down }: Machine): Results {
   const { problems, waiting, server } = snapshot();
   const doubts = checkServer(server).map(({ path, message }) => `${path.join('.')} ${message}`);
-  const where = 'postern config check names file and line.';
+  const where = 'To see the file and line, run postern config check.';
   const errors = (down?.errors ?? []).map((found): Result => {
-    return { status: 'failed', found, advice: 'The daemon does not start before this is corrected.' };
+    return { status: 'failed', found, advice: 'The daemon does not start until this is corrected.' };
   });
   const results = [
     ...errors,
     ...[...problems, ...doubts].map((found) => ({ found, advice: where })),
-    ...waiting.map((key) => ({ found: `the new value of ${key} waits`, advice: 'Restart the daemon.' })),
+    ...waiting.map((key) => ({ found: `the new value of ${key} takes effect after a restart`, advice: 'Restart the daemon.' })),
   ].map((words): Result => ({ status: 'warning', ...words }));
   return results.length > 0 ? results : { status: 'ok', found: down === undefined ? 'is active' : 'is valid' };
 }

@@ -75,8 +75,8 @@ async function attempt(destination: string, out: WayOut, target: string | undefi
   if (opened.kind === 'failed') return { state: 'closed', words: `${place}: ${opened.reply}` };
   opened.session.wire.quit();
   const encrypted = opened.session.wire.tls === null ? '' : ', encrypted';
-  const known = nextHop.credentials === undefined ? '' : ', and takes the password';
-  return { state: 'opened', words: `${place} talks to us${encrypted}${known}` };
+  const known = nextHop.credentials === undefined ? '' : ', and accepts the password';
+  return { state: 'opened', words: `${place} answers${encrypted}${known}` };
 }
 
 function routedTo(target: string, config: ServerConfig): ServerConfig {

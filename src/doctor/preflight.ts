@@ -104,14 +104,15 @@ function portResults(config: ServerConfig, otherListeners: readonly Listener[]):
   if (otherListeners.length === 0) return [{ status: 'ok', found: `${ports.join(', ')}: not used by other programs` }];
   return otherListeners.map((other) => {
     const { port, program = 'another program' } = other;
-    return { status: 'failed', found: `port ${port} is used by ${program}`, advice: `End it: ${commandToEnd(other)}` };
+    return { status: 'failed', found: `port ${port} is used by ${program}`, advice: adviceOn(other) };
   });
 }
 
-function commandToEnd({ port, program, pid, unit }: Listener): string {
-  if (program === 'docker-proxy') return `docker ps --filter publish=${port} names the container to stop`;
-  if (unit !== undefined) return `systemctl disable --now ${unit}`;
-  return pid === undefined ? `as root, ss -ltnp 'sport = :${port}' names it` : `kill ${pid}`;
+/** How to free the port. */
+function adviceOn({ port, program, pid, unit }: Listener): string {
+  if (program === 'docker-proxy') return `Find the container to stop: docker ps --filter publish=${port}`;
+  if (unit !== undefined) return `Stop it: systemctl disable --now ${unit}`;
+  return pid === undefined ? `Find it as root: ss -ltnp 'sport = :${port}'` : `Stop it: kill ${pid}`;
 }
 
 const PATIENCE_MS = 4000;
@@ -137,10 +138,10 @@ async function checkWayIn({
   const elsewhere = isServing ? [] : addresses.filter((ip) => !own.includes(ip));
   const reached = await reachedThrough(elsewhere, place);
   const unseen = addresses.filter((ip) => !reached.has(ip));
-  const results: Result[] = [...reached].map((ip) => ({ status: 'ok', found: `port ${port} of ${ip} leads here` }));
+  const results: Result[] = [...reached].map((ip) => ({ status: 'ok', found: `port ${port} of ${ip} reaches this machine` }));
   if (unseen.length === 0) return results;
-  const found = `whether others reach port ${port} of ${unseen.join(' and ')} cannot be seen from this machine`;
-  const advice = `Let TCP ports 25, 80 and 443 in, in the firewalls of this machine and of its provider. Once the server runs, try from another machine: nc -vz ${unseen[0]} ${port}`;
+  const found = `whether port ${port} of ${unseen.join(' and ')} is open to others cannot be tested from this machine`;
+  const advice = `Open TCP ports 25, 80 and 443 in the firewalls of this machine and of its provider. Once the server runs, test it from another machine: nc -vz ${unseen[0]} ${port}`;
   return [...results, { status: 'unknown', found, advice }];
 }
 

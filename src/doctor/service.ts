@@ -16,8 +16,8 @@ export interface ServiceState {
   readonly start: string;
 }
 
-const BY_HAND = 'Start it: postern serve.';
-const BY_SYSTEMD = 'Run systemctl start postern. For more of its log, run journalctl --unit=postern.';
+const BY_HAND = 'Start it with postern serve.';
+const BY_SYSTEMD = 'To start it, run systemctl start postern. To see its log, run journalctl --unit=postern.';
 
 /** `path` is where programs are looked for. Never rejects. */
 export async function serviceState(path: string | undefined): Promise<ServiceState> {
@@ -30,7 +30,7 @@ export async function serviceState(path: string | undefined): Promise<ServiceSta
     return { words, start: BY_SYSTEMD };
   } catch {
     // Not installed, or not what this machine was booted with.
-    return { words: 'systemd does not run here', start: BY_HAND };
+    return { words: 'systemd is not running on this machine', start: BY_HAND };
   }
 }
 

@@ -118,14 +118,14 @@ export class AcmeClient {
     if (known !== null) return (this.#account = known);
     const { newAccount, meta } = await this.#find();
     if (meta?.externalAccountRequired === true && external === null)
-      throw new AcmeError('It only serves accounts that it knows. Set tls.acme.eab to the key that it has given you.');
+      throw new AcmeError('It accepts only accounts that it knows. Set tls.acme.eab to the key that it gave you.');
     const reply = await this.#post(newAccount, {
       termsOfServiceAgreed: true,
       contact: [`mailto:${email}`],
       ...(external === null ? {} : { externalAccountBinding: this.#bind(newAccount, external) }),
     });
     const account = headerOf(reply, 'location');
-    if (!url.safeParse(account).success) throw new AcmeError('It made an account without an address.');
+    if (!url.safeParse(account).success) throw new AcmeError('It created an account without a URL.');
     return (this.#account = account);
   }
 
@@ -158,7 +158,7 @@ export class AcmeClient {
     if (status === 'valid') return;
     const challenge = challenges.find((one) => one.type === type);
     if (challenge === undefined) throw new AcmeError(`It offers no ${type} challenge.`, { challenge: type });
-    if (!TOKEN.test(challenge.token)) throw new AcmeError('Its challenge has no proper token.');
+    if (!TOKEN.test(challenge.token)) throw new AcmeError('Its challenge has no valid token.');
     await publish(challenge.token, `${challenge.token}.${thumbprint(this.#key)}`);
     await this.#post(challenge.url, {});
     const after = await this.#poll(authorizationUrl, authorizationSchema);
@@ -204,7 +204,7 @@ export class AcmeClient {
   async #request(method: 'GET' | 'POST', target: string, body?: object): Promise<Answered> {
     const { http, clock, signal } = this.#options;
     if (signal.aborted) throw new AcmeError('The daemon was stopped.');
-    if (clock.monotonic() > this.#until) throw new AcmeError(`It was not done within ${ORDER_MS / 1000} s.`);
+    if (clock.monotonic() > this.#until) throw new AcmeError(`It did not finish within ${ORDER_MS / 1000} s.`);
     const headers = { 'content-type': 'application/jose+json' };
     const reply = await http.request({
       method,
@@ -212,12 +212,12 @@ export class AcmeClient {
       signal,
       ...(body === undefined ? {} : { headers, body: JSON.stringify(body) }),
     });
-    if (reply.kind === 'refused') throw new AcmeError(`Its address ${printable(target)} ${reply.reason}.`);
+    if (reply.kind === 'refused') throw new AcmeError(`Its URL ${printable(target)} ${reply.reason}.`);
     if (reply.kind === 'failed') throw new AcmeError(`${printable(target)} cannot be reached: ${reply.reason}.`);
     this.#nonce = headerOf(reply, NONCE) || undefined;
     if (reply.status >= 200 && reply.status < 300) return reply;
     const { data } = problem.safeParse(jsonOrNothing(reply.text));
-    throw refusal(data, `It answers ${reply.status}.`, waitOf(reply, clock));
+    throw refusal(data, `It answered ${reply.status}.`, waitOf(reply, clock));
   }
 
   #bind(target: string, { key_id: kid, hmac_key: secret }: ExternalAccount): object {
@@ -265,7 +265,7 @@ function waitOf({ retryAfter = '' }: Answered, clock: Clock): number {
 
 function read<T>(schema: z.ZodType<T>, { text }: Answered): T {
   const { data } = schema.safeParse(jsonOrNothing(text));
-  if (data === undefined) throw new AcmeError('Its answer is not what RFC 8555 describes.');
+  if (data === undefined) throw new AcmeError('Its answer does not conform to RFC 8555.');
   return data;
 }
 
@@ -292,9 +292,9 @@ function adviceOn(fault: string, type: ChallengeType, name: string): string {
     case 'tls':
     case 'incorrectResponse':
     case 'unauthorized':
-      return `Every address of ${name}, IPv6 too, must lead to port ${port} of this server.`;
+      return `Every address of ${name}, including IPv6, must lead to port ${port} of this server.`;
     case 'caa':
-      return 'Name this authority in the CAA records of the domain, or remove them.';
+      return 'Add this certificate authority to the CAA records of the domain, or remove them.';
     default:
       return '';
   }

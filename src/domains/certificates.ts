@@ -167,7 +167,7 @@ export async function keepAcmeCertificates(parts: AcmeCertificateParts): Promise
     const next = now + (BACK_OFF_MS[Math.min(failures, BACK_OFF_MS.length - 1)] ?? DAY) * (0.9 + 0.2 * random());
     const claim = { name, was: next_at, directory, now, next: Math.round(next) };
     const [claimed] = await store.write([
-      claimCertificate({ ...claim, reason: 'The try has not ended, or its daemon has.' }),
+      claimCertificate({ ...claim, reason: 'The attempt is in progress, or was interrupted.' }),
       forgetChallenges({ before: now - HOUR }),
       forgetCertificates({ before: now - 30 * DAY }),
     ]);
@@ -263,7 +263,7 @@ export async function keepAcmeCertificates(parts: AcmeCertificateParts): Promise
     }
     if (isPlain) return ['http-01'];
     if (isSecure) return ['tls-alpn-01'];
-    throw new AcmeError('The authority has to reach this server: add "[::]:80" or "[::]:443" to server.http.listen.');
+    throw new AcmeError('The certificate authority must reach this server: add "[::]:80" or "[::]:443" to server.http.listen.');
   }
 
   /** Whether to ask for a certificate of this name at all: those of policies are optional, and others may serve them. */

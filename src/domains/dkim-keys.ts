@@ -87,13 +87,13 @@ export function publishedKeys(keys: readonly DkimKeyRow[]): RecordsWanted['dkim'
 export function adviceOn({ state, keep_until }: Pick<DkimKeyRow, 'state' | 'keep_until'>): string {
   switch (state) {
     case 'next':
-      return 'Publish this: the next key signs as soon as its record is seen in DNS. Leave the present one where it is.';
+      return 'Publish this record. The next key signs once it is found in DNS. Keep the record of the current key.';
     case 'active':
-      return 'Signs.';
+      return 'This key signs mail.';
     case 'retiring':
-      return `Signs no more. Keep this record until ${dayOf(keep_until ?? 0)} at least: mail that it signed may be under way.`;
+      return `This key no longer signs. Keep this record until at least ${dayOf(keep_until ?? 0)}: mail that it signed may be in transit.`;
     case 'retired':
-      return 'Nobody needs this record any more: you may remove it.';
+      return 'This record is no longer needed: you can remove it.';
   }
 }
 

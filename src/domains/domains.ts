@@ -70,10 +70,10 @@ function wordsFor({ name, status, records }: Change, grace: number): Pick<Accoun
   return status === 'degraded'
     ? {
         subject: `The DNS records of ${name} are no longer correct`,
-        text: `${list}\nNothing is lost: ${name} keeps working for ${Math.round(grace / HOUR)} hours from now. Correct the records within that time. After it, mail from ${name} is held until they are correct.\n`,
+        text: `${list}\nNothing is lost: ${name} keeps working for ${Math.round(grace / HOUR)} hours from now. Correct the records within that time. After that, mail from ${name} is held until they are correct.\n`,
       }
     : {
-        subject: `Mail of ${name} is held: its DNS records are wrong`,
+        subject: `Mail from ${name} is held: its DNS records are wrong`,
         text: `${list}\nThe forms of ${name} still accept submissions, and nothing is lost: the mail is held and is sent as soon as the records are correct.\n`,
       };
 }

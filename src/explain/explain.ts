@@ -61,7 +61,7 @@ async function formSteps(form: Form, parts: ExplainParts): Promise<Step[]> {
     passes(
       'from',
       `"${form.name}" <${senderAddress(form.config, domain)}>`,
-      form.config.from === undefined ? 'the form names no from' : 'the form’s from',
+      form.config.from === undefined ? 'the form sets no from' : 'the form’s from',
     ),
     await templateStep(form, parts),
     acknowledgmentStep(form),
@@ -73,24 +73,24 @@ async function formSteps(form: Form, parts: ExplainParts): Promise<Step[]> {
 function formStep({ id, name, kind, project }: Form): Step {
   const where =
     project === undefined
-      ? `made through the API (${kind})`
-      : `in the configuration of the project ${project.slug}, ${project.revision} (${project.source})`;
-  return passes('form', `${id}, called "${name}"`, where);
+      ? `created through the API (${kind})`
+      : `defined in the project ${project.slug}, ${project.revision} (${project.source})`;
+  return passes('form', `${id}, named "${name}"`, where);
 }
 
 async function accessStep({ tenant, requireApiKey, audience, config }: Form, { store }: ExplainParts): Promise<Step> {
   if (!(await isServed(store, tenant))) {
-    return stops('access', 'nobody', `the account ${tenant} is suspended, or has not confirmed its address`);
+    return stops('access', 'nobody', `the account ${tenant} is suspended, or has not confirmed its email address`);
   }
   if (requireApiKey) return passes('access', 'only with an API key', 'the collection’s requireApiKey');
   if (audience.anyone) return passes('access', 'pages of any origin', 'no allowed_origins are listed');
   const own = audience.domain === undefined ? [] : [`${audience.domain} and its subdomains`];
   const near = audience.localhost ? ['localhost'] : [];
-  const without = config.spam_protection.level === 'strict' ? 'refused (level strict)' : 'allowed (level normal)';
+  const without = config.spam_protection.level === 'strict' ? 'rejected (level strict)' : 'allowed (level normal)';
   return passes(
     'access',
     `pages of ${[...own, ...audience.origins, ...near].join(', ')}; a submission without an origin is ${without}`,
-    'the form’s domain, its allowed_origins and allow_localhost; a valid key may from anywhere',
+    'the form’s domain, its allowed_origins and allow_localhost; with a valid API key, any page may post',
   );
 }
 
@@ -99,14 +99,14 @@ function rateStep(form: Form, { snapshot }: ExplainParts): Step {
   const perMinute = snapshot().server.limits.requests_per_minute_per_address;
   return passes(
     'rate_limit',
-    `${count} accepted submissions per hour and address, five times as many rejected ones; ${perMinute} requests per minute and address`,
+    `${count} accepted submissions per hour and IP address, five times as many rejected ones; ${perMinute} requests per minute and IP address`,
     `${by ?? 'neither rateLimit, spam_protection.rate_limit nor settings.rate_limit is set'}; limits.requests_per_minute_per_address`,
   );
 }
 
 function spamStep({ config }: Form): Step {
   const { level, honeypot, content_filter, on_spam, challenge, blocklist } = config.spam_protection;
-  const scoring = content_filter ? `its text is scored at level ${level}` : 'its text is not scored';
+  const scoring = content_filter ? `the submission text is scored at level ${level}` : 'the submission text is not scored';
   const answer =
     on_spam === 'silent' ? 'spam is kept and answered with success' : 'spam is kept and answered with an error';
   return passes(
@@ -122,7 +122,7 @@ function kindOf(challenge: Form['config']['spam_protection']['challenge']): keyo
 
 const CHALLENGES = {
   none: 'no challenge',
-  pow: 'the page must do a proof of work',
+  pow: 'the page must solve a proof of work',
   turnstile: 'the page must pass Cloudflare Turnstile',
   hcaptcha: 'the page must pass hCaptcha',
   recaptcha: 'the page must pass Google reCAPTCHA',
@@ -136,18 +136,18 @@ function recipientsStep({ kind, key, domain, config, project, to }: Form, { snap
       ? namedRecipients(key, config, { name: domain, config: place, project, server })
       : { named: to, by: config.to === undefined ? responsible(project, server).by : 'to' };
   const followed = named.some((address) => !to.includes(address))
-    ? `, followed from ${named.join(', ')} through forwarding`
+    ? `, to which ${named.join(', ')} is forwarded`
     : '';
   const step = by === 'to' || by === 'forwarding' ? passes : warns;
   return step('recipients', to.join(', ') + followed, WHY[by]);
 }
 
 const WHY: Readonly<Record<Named['by'], string>> = {
-  to: 'the form names them',
-  forwarding: 'the form names nobody, and forwarding has a rule for its id',
-  owner: 'the form names nobody, and forwarding neither: project.owner gets it',
-  account: 'the form names nobody, and forwarding neither: the account’s address gets it',
-  operator: 'the form names nobody, and forwarding neither: server.operator gets it',
+  to: 'set in the form',
+  forwarding: 'the form names no recipient; forwarding has a rule for its ID',
+  owner: 'neither the form nor forwarding names a recipient: project.owner gets it',
+  account: 'neither the form nor forwarding names a recipient: the account’s email address gets it',
+  operator: 'neither the form nor forwarding names a recipient: server.operator gets it',
 };
 
 async function templateStep({ config, project }: Form, { revisionOf }: ExplainParts): Promise<Step> {
@@ -156,19 +156,19 @@ async function templateStep({ config, project }: Form, { revisionOf }: ExplainPa
   if (project !== undefined && revision === undefined)
     return warns('template', 'default', `${project.revision} cannot be read`);
   if (revision !== undefined && Object.hasOwn(revision.config.templates, template))
-    return passes('template', template, 'of the project');
+    return passes('template', template, 'from the project');
   if (isBuiltin(template)) return passes('template', template, 'built in');
   const lacking =
-    project === undefined ? 'a form created through the API has only the built-in ones' : 'not in the project';
+    project === undefined ? 'a form created through the API can use only built-in templates' : 'it is not in the project';
   return warns('template', 'default', `there is no template ${template}: ${lacking}`);
 }
 
 function acknowledgmentStep({ config: { acknowledgment } }: Form): Step {
-  if (acknowledgment?.enabled !== true) return passes('acknowledgment', 'none', 'the form does not enable it');
+  if (acknowledgment?.enabled !== true) return passes('acknowledgment', 'none', 'not enabled in the form');
   return passes(
     'acknowledgment',
     `to the visitor, with the template ${acknowledgment.template}`,
-    'once in 24 hours for an address, never to a suppressed one, one of ours or one that a program reads',
+    'once in 24 hours per address; never to suppressed or role addresses, or those of the form or its domain',
   );
 }
 
@@ -201,8 +201,8 @@ async function placeSteps(text: string, parts: ExplainParts): Promise<Step[]> {
     key === undefined || route === undefined
       ? passes(
           'rule',
-          'no rule of forwarding matches',
-          `neither ${local}@${name}, nor that without its tag, nor *@${name} is there`,
+          'no forwarding rule matches',
+          `there is no rule for ${local}@${name}, for the address without its tag, or for *@${name}`,
         )
       : passes('rule', `${key}: ${typeof route === 'string' ? route : route.join(', ')}`, whyRule(key, local, name));
   const { tenant } = domain.project;
@@ -210,8 +210,8 @@ async function placeSteps(text: string, parts: ExplainParts): Promise<Step[]> {
 }
 
 function whyRule(key: string, local: string, domain: string): string {
-  if (key === `*@${domain}`) return 'the catch-all: the address itself has no rule';
-  return key === `${local.toLowerCase()}@${domain}` ? 'the address itself' : 'the address without its tag';
+  if (key === `*@${domain}`) return 'the catch-all rule: the address has no rule of its own';
+  return key === `${local.toLowerCase()}@${domain}` ? 'the rule for the address itself' : 'the rule for the address without its tag';
 }
 
 function decisionStep(decision: Decision): Step {
@@ -219,37 +219,37 @@ function decisionStep(decision: Decision): Step {
     case 'forward':
       return passes(
         'decision',
-        `goes on to ${decision.targets.join(', ')}`,
-        'where forwarding ends, through domains of ours on the way',
+        `forwarded to ${decision.targets.join(', ')}`,
+        'the final targets, after all rules on this server',
       );
     case 'discard':
-      return warns('decision', 'taken with 250, and forgotten', 'the rule says discard');
+      return warns('decision', 'accepted with 250, then discarded', 'the rule says discard');
     case 'bounce':
       return passes(
         'decision',
-        `read as a report about ${decision.message}`,
-        'it is the return path of a message of ours',
+        `processed as a delivery report about ${decision.message}`,
+        'this is the return path of a message from this server',
       );
     case 'srs':
       return passes(
         'decision',
-        `a bounce goes back to ${decision.sender}`,
-        'it is an SRS address of ours, of mail that was forwarded',
+        `bounces go back to ${decision.sender}`,
+        'this is the SRS address of mail that was forwarded',
       );
     case 'reply':
       return passes(
         'decision',
-        `an answer, passed on to the ${decision.ticket.to} of ${decision.ticket.message}`,
-        'it is an address that hides whose it is',
+        `replies are relayed to the ${decision.ticket.to} of ${decision.ticket.message}`,
+        'this is a reply address that hides the real one',
       );
     case 'report':
       return passes(
         'decision',
-        'read as an aggregate report on DMARC or TLS; other mail is refused',
-        'it is the address for reports at the host name',
+        'processed as a DMARC or TLS aggregate report; other mail is rejected',
+        'this is the report address of the server',
       );
     case 'refuse':
-      return stops('decision', `refused: ${decision.reply}`, decision.reason);
+      return stops('decision', `rejected: ${decision.reply}`, decision.reason);
   }
 }
 
@@ -260,22 +260,22 @@ async function forwardSteps({ domain, tenant, targets }: Forwarded, parts: Expla
   const host = server.hostname;
   const before: Step[] = [
     inbound.dmarc === 'enforce'
-      ? passes('dmarc', 'mail that fails DMARC under p=reject is refused', 'inbound.dmarc: enforce')
-      : passes('dmarc', 'DMARC is noted, and refuses nothing', 'inbound.dmarc: record'),
+      ? passes('dmarc', 'mail that fails DMARC under p=reject is rejected', 'inbound.dmarc: enforce')
+      : passes('dmarc', 'DMARC results are recorded, but no mail is rejected for them', 'inbound.dmarc: record'),
     inbound.from_rewrite === 'auto'
       ? passes(
           'from',
-          `stays as it is; where DMARC would refuse it at the next server it becomes "… via ${domain}" <${forwardedFrom(domain)}>`,
+          `unchanged; if the next server would reject it because of DMARC, it becomes "… via ${domain}" <${forwardedFrom(domain)}>`,
           'inbound.from_rewrite: auto',
         )
       : warns(
           'from',
-          'stays as it is, also where the next server will refuse it for that',
+          'unchanged, even if the next server rejects the mail for it',
           'inbound.from_rewrite: never',
         ),
     passes(
       'srs',
-      `the envelope sender becomes SRS0=…@${host} where SPF or DKIM vouched for it, else b+…@${host}; the null sender stays null`,
+      `the envelope sender becomes SRS0=…@${host} if SPF or DKIM confirmed it, otherwise b+…@${host}; the null sender stays null`,
       'SPF passes at the next server, and bounces come back here',
     ),
     await arcStep(host, parts),
@@ -283,7 +283,7 @@ async function forwardSteps({ domain, tenant, targets }: Forwarded, parts: Expla
   // Under its author's name it keeps the author's signature, and gets none of ours.
   const dkim = await dkimStep(domain, tenant, parts);
   const signed =
-    inbound.from_rewrite === 'auto' ? [{ ...dkim, found: `where the From is rewritten, ${dkim.found}` }] : [];
+    inbound.from_rewrite === 'auto' ? [{ ...dkim, found: `if From is rewritten, ${dkim.found}` }] : [];
   const onward = await Promise.all(
     targets.map((address) => outboundSteps(address, { tenant, kind: 'forward' }, parts)),
   );
@@ -299,7 +299,7 @@ async function arcStep(hostname: string, { snapshot, keysOf }: ExplainParts): Pr
     : passes(
         'arc',
         `sealed with ${key.selector}._domainkey.${hostname}`,
-        'what was found when it came is told to the next server',
+        'passes the authentication results on to the next server',
       );
 }
 
@@ -308,7 +308,7 @@ async function arcStep(hostname: string, { snapshot, keysOf }: ExplainParts): Pr
 /** What DNS has said of a tenant's domain, and what follows for its mail. */
 async function domainStep(name: string, tenant: string, { domains }: ExplainParts): Promise<Step> {
   const report = await domains.report(name, tenant);
-  if (report === undefined) return stops('domain', `${name} is not configured`, 'no project claims it');
+  if (report === undefined) return stops('domain', `${name} is not configured`, 'no project contains it');
   const found = `${name} of the project ${report.project} is ${report.status}`;
   switch (report.status) {
     case 'verified': {
@@ -318,7 +318,7 @@ async function domainStep(name: string, tenant: string, { domains }: ExplainPart
     case 'degraded':
       return warns('domain', found, `it works until dns.grace ends, but ${wrongRecords(report)}`);
     case 'failed':
-      return stops('domain', found, `its mail waits, and incoming mail is deferred: ${wrongRecords(report)}`);
+      return stops('domain', found, `its mail is held, and incoming mail is deferred: ${wrongRecords(report)}`);
     case 'pending':
       return stops(
         'domain',
@@ -334,9 +334,9 @@ async function mxStep(name: string, tenant: string, { domains }: ExplainParts): 
   const mx = report?.records.find(({ purpose }) => purpose === 'inbound');
   if (mx === undefined)
     return passes('mx', 'it receives no mail here', 'neither forwarding nor reply_relay is configured');
-  const found = mx.found.length === 0 ? `${name} has no MX record` : `the MX of ${name}: ${mx.found.join(', ')}`;
+  const found = mx.found.length === 0 ? `${name} has no MX record` : `MX records of ${name}: ${mx.found.join(', ')}`;
   return mx.status === 'ok'
-    ? passes('mx', found, 'mail for it comes here')
+    ? passes('mx', found, 'its mail is delivered to this server')
     : warns('mx', found, mx.problem ?? 'not checked yet');
 }
 
@@ -356,7 +356,7 @@ async function dkimStep(domain: string, tenant: string, parts: ExplainParts): Pr
   const { keysOf, domains, snapshot } = parts;
   const keys = await keysOf(domain, tenant);
   if (keys.length === 0) {
-    return stops('dkim', `no key signs for ${domain}`, 'the domain has never been verified: mail waits');
+    return stops('dkim', `no DKIM key signs for ${domain}`, 'the domain has never been verified: its mail waits');
   }
   const names = keys.map(({ selector, algorithm }) => `${selector}._domainkey.${domain} (${algorithm})`);
   const found = `signed by ${names.join(' and ')}`;
@@ -371,6 +371,6 @@ async function dkimStep(domain: string, tenant: string, parts: ExplainParts): Pr
   return passes(
     'dkim',
     found,
-    isHost ? 'the server has a key of its own' : 'its record was right when DNS was last asked',
+    isHost ? 'the server has its own DKIM key' : 'its record was correct at the last DNS check',
   );
 }

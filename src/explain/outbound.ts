@@ -26,7 +26,7 @@ interface Mail {
 export async function outboundSteps(address: string, mail: Mail | undefined, parts: ExplainParts): Promise<Step[]> {
   const destination = parseAddress(address)?.domain;
   if (destination === undefined)
-    return [stops('route', `${address} is not an address`, 'it cannot be read in one way')];
+    return [stops('route', `${address} is not a valid email address`, 'it cannot be parsed')];
   const attempts = await attemptsOf(address, destination, parts);
   const route = await findRoute(destination, {
     resolver: parts.resolver,
@@ -51,15 +51,15 @@ export async function outboundSteps(address: string, mail: Mail | undefined, par
 async function consentStep(address: string, { tenant }: { tenant: string }, { store }: ExplainParts): Promise<Step> {
   switch ((await recipientStatuses(store, tenant, [address])).get(address)) {
     case 'refused':
-      return stops('consent', 'refused', 'the recipient wants no mail from this server');
+      return stops('consent', 'refused', 'the recipient has declined mail from this server');
     case 'pending':
       return stops(
         'consent',
         'pending',
-        'the recipient has not agreed yet to receive mail from this account: it waits',
+        'the recipient has not yet confirmed: the account’s mail waits',
       );
     default:
-      return passes('consent', 'may be sent', 'the account is trusted, has this domain, or the recipient agreed');
+      return passes('consent', 'may be sent', 'the account is trusted, has this domain, or the recipient confirmed');
   }
 }
 
@@ -69,19 +69,19 @@ async function suppressionStep(address: string, mail: Mail | undefined, { store 
   const entries = all.filter(
     ({ tenant, form }) => mail === undefined || (tenant === mail.tenant && (form === '' || form === mail.form)),
   );
-  if (entries.length === 0) return passes(step, 'not on the suppression list', 'nothing is known against it');
+  if (entries.length === 0) return passes(step, 'not on the suppression list', 'there is no entry for this address');
   const found = entries
     .map(({ tenant, form, reason, created_at: since }) => {
       const what = form === '' ? '' : ` for the form ${form}`;
       return `on the suppression list of ${tenant}${what} since ${isoTime(since)} (${reason})`;
     })
     .join('; ');
-  if (mail === undefined) return warns(step, found, 'these accounts send it only notifications of their own forms');
+  if (mail === undefined) return warns(step, found, 'these accounts send it only notifications from their own forms');
   if (entries.some(({ form }) => form !== ''))
-    return stops(step, found, 'the recipient has stopped the notifications of this form');
+    return stops(step, found, 'the recipient has stopped the notifications from this form');
   return KINDS[mail.kind].suppression
     ? stops(step, found, 'mail of this kind is not sent to addresses on the list')
-    : warns(step, found, 'mail to the owner of a form is sent all the same');
+    : warns(step, found, 'mail to the owner of a form is sent anyway');
 }
 
 async function destinationStep(destination: string, { store, clock, snapshot }: ExplainParts): Promise<Step> {
@@ -89,17 +89,17 @@ async function destinationStep(destination: string, { store, clock, snapshot }: 
   if (paused !== undefined) {
     return warns(
       'destination',
-      `all mail for the smarthost waits until ${isoTime(paused.until)}`,
+      `all mail to the smarthost waits until ${isoTime(paused.until)}`,
       `${paused.failures} failures in a row, the last: ${paused.error}`,
     );
   }
   const row = await findDestination(store, destination);
-  if (row === undefined) return passes('destination', `nothing was ever sent to ${destination}`, 'it is not known yet');
+  if (row === undefined) return passes('destination', `no mail has been sent to ${destination} yet`, 'the destination is new');
   if (row.held === 1) {
     return stops(
       'destination',
       `mail to ${destination} is held`,
-      `the operator holds it: \`queue release ${destination}\` ends that`,
+      `the operator holds it; to release it, run: postern queue release ${destination}`,
     );
   }
   const error = row.last_error ?? 'it could not be reached';
@@ -111,28 +111,28 @@ async function destinationStep(destination: string, { store, clock, snapshot }: 
     );
   }
   if (row.failures > 0)
-    return warns('destination', `${destination} is tried again`, `its last connection failed: ${error}`);
+    return warns('destination', `${destination} is being retried`, `its last connection failed: ${error}`);
   return passes('destination', `${destination} is open`, 'it is neither held nor paused');
 }
 
 function routeStep(destination: string, route: Route, { snapshot }: ExplainParts): Step {
   const rule = routeRule(destination, snapshot().server);
   const because = {
-    routes: `delivery.routes names it for ${destination}`,
-    relay: 'delivery.relay takes all mail',
-    mx: `the MX records of ${destination}, or its own address where it has none`,
+    routes: `delivery.routes has an entry for ${destination}`,
+    relay: 'delivery.relay is used for all mail',
+    mx: `the MX records of ${destination}, or its address if it has none`,
   }[rule.by];
   switch (route.kind) {
     case 'permanent':
-      return stops('route', `refused at once: ${route.reply}`, because);
+      return stops('route', `rejected immediately: ${route.reply}`, because);
     case 'temporary':
-      return warns('route', `no way for now, tried again later: ${route.reply}`, because);
+      return warns('route', `no route for now, retried later: ${route.reply}`, because);
     case 'nextHop': {
       if (rule.by === 'mx' && route.nextHop.hosts.some(({ name }) => name === snapshot().server.server.hostname)) {
         return passes(
           'route',
-          'to this server itself, whose forwarding rules decide',
-          `the mail hosts of ${destination} are this server`,
+          'to this server itself: its forwarding rules apply',
+          `this server is an MX host of ${destination}`,
         );
       }
       const hosts = route.nextHop.hosts.map(({ name, addresses }) => `${name} [${addresses.join(', ')}]`);
@@ -143,13 +143,13 @@ function routeStep(destination: string, route: Route, { snapshot }: ExplainParts
 
 function tlsStep(nextHop: NextHop, attempts: readonly RecentAttempt[]): Step {
   const last = attempts.find(({ outcome, host }) => outcome === 'delivered' && host !== null);
-  const seen = last === undefined ? 'nothing was delivered there lately' : `last seen: ${last.tls ?? 'clear text'}`;
+  const seen = last === undefined ? 'no recent delivery' : `last seen: ${last.tls ?? 'clear text'}`;
   const dane = nextHop.hosts.flatMap(({ name, tlsa }) => (tlsa === undefined ? [] : [{ name, ...tlsa }]));
   if (dane.length > 0) {
     const withoutTlsa = nextHop.hosts.filter(({ tlsa }) => tlsa === undefined).map(({ name }) => name);
-    const rest = withoutTlsa.length === 0 ? '' : `; no such record: ${withoutTlsa.join(', ')}`;
+    const rest = withoutTlsa.length === 0 ? '' : `; no TLSA record: ${withoutTlsa.join(', ')}`;
     const isAny = dane.every(({ records }) => records.length === 0);
-    const whose = isAny ? 'with any certificate' : 'with the certificate that DNSSEC names';
+    const whose = isAny ? 'with any certificate' : 'with a certificate that matches the TLSA records';
     return passes('tls', `TLS is required, ${whose} (${seen})`, `DANE: ${dane.map(daneText).join('; ')}${rest}`);
   }
   const mtaSts = nextHop.mtaSts;
@@ -158,29 +158,29 @@ function tlsStep(nextHop: NextHop, attempts: readonly RecentAttempt[]): Step {
     return mtaSts.mode === 'enforce'
       ? passes(
           'tls',
-          `TLS is required, with a certificate that is the host’s (${seen})`,
+          `TLS is required, with a valid certificate for the host (${seen})`,
           `MTA-STS, mode enforce: ${hosts}`,
         )
       : passes(
           'tls',
-          `TLS where the host offers it; failures are only noted (${seen})`,
+          `TLS if the host offers it; failures are only recorded (${seen})`,
           `MTA-STS, mode testing: ${hosts}`,
         );
   }
   const { security } = nextHop.relay ?? {};
   const { required, verified } = tlsPolicy(nextHop, nextHop.hosts[0]?.name ?? '');
   const wanted = required
-    ? `TLS is required${verified ? ', with a certificate that is the host’s' : ''}`
+    ? `TLS is required${verified ? ', with a valid certificate for the host' : ''}`
     : security === 'off'
       ? 'clear text'
-      : 'TLS where the host offers it, with any certificate; else clear text';
+      : 'TLS if the host offers it, with any certificate; otherwise clear text';
   return passes(
     'tls',
     `${wanted} (${seen})`,
     nextHop.tls === 'implicit'
-      ? 'the smarthost speaks TLS from the first byte'
+      ? 'the smarthost uses implicit TLS'
       : security === undefined
-        ? 'RFC 7435: no policy asks for more'
+        ? 'RFC 7435: no policy requires more'
         : `delivery.relay: TLS is ${security}`,
   );
 }
@@ -203,7 +203,7 @@ async function attemptsOf(
 
 function attemptsStep(address: string, attempts: readonly RecentAttempt[]): Step {
   const [last] = attempts;
-  if (last === undefined) return passes('attempts', 'none lately', 'nothing was sent there');
+  if (last === undefined) return passes('attempts', 'none recently', 'no mail was sent there');
   const isOwn = last.recipient.toLowerCase() === address.toLowerCase();
   const found = attempts
     .map(

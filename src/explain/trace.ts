@@ -193,7 +193,7 @@ function submissionEntries(row: SubmissionRow, events: readonly EventRow[]): Ent
   const unsent = came.map(({ data }) => acceptedData.parse(JSON.parse(data)));
   const withheld = unsent.flatMap(({ acknowledgment_withheld: acknowledgment, confirmation_withheld: link }) => [
     ...(acknowledgment === undefined ? [] : [`no acknowledgment: ${acknowledgment}`]),
-    ...(link === undefined ? [] : [`no link to confirm it: ${link}`]),
+    ...(link === undefined ? [] : [`no confirmation link: ${link}`]),
   ]);
   return [
     { at, step: 'request', id, text: `posted to ${form}${ip === '' ? '' : ` from ${ip}`}${circumstances}` },
@@ -212,7 +212,7 @@ const fallbackData = z.object({ recipients: z.array(z.string()), failed: z.array
 /** Mail that a program asked for: it has no submission that says so. */
 function requestEntry({ created_at: at, submission, request }: EventRow): Entry | undefined {
   if (request === null || submission !== null) return undefined;
-  return { at, step: 'request', id: request, text: 'mail was asked for through the API' };
+  return { at, step: 'request', id: request, text: 'mail requested through the API' };
 }
 
 /** `isWhole`: with its recipients, who may be of several accounts. */
@@ -223,7 +223,7 @@ function inboundEntry(
   // Mail that a program submits with its key is not judged.
   const found = verdicts === '{}' ? 'with an API key' : foundOf(verdicts);
   const whom = isWhole ? ` for ${strings.parse(JSON.parse(recipients)).join(', ')}` : '';
-  const text = `taken from <${sender}>${whom}, from ${helo} [${ip}] over ${tls ?? 'clear text'}, ${size} bytes: ${found}`;
+  const text = `received from <${sender}>${whom}, via ${helo} [${ip}] over ${tls ?? 'clear text'}, ${size} bytes: ${found}`;
   return { at, step: 'inbound', id, text };
 }
 
@@ -241,8 +241,8 @@ function messageEntry(
     .filter(({ message }) => message === id)
     .map(({ recipient }) => recipient)
     .sort();
-  const test = environment === 'test' ? ' (test: it does not leave)' : '';
-  return { at, step: 'message', id, text: `${kind} of ${domain} to ${to.join(', ')}${test}` };
+  const test = environment === 'test' ? ' (test: not delivered)' : '';
+  return { at, step: 'message', id, text: `${kind} from ${domain} to ${to.join(', ')}${test}` };
 }
 
 function eventEntry({ id, created_at: at, type, message, submission, data }: EventRow): Entry {
@@ -260,7 +260,7 @@ function attemptEntry(row: AttemptRow, recipient: string | undefined): Entry | u
   const { delivery: id, number, at, host, address, tls, tls_policy, tls_result, outcome, reply } = row;
   const where = host === null ? '' : ` at ${host} [${address ?? '?'}] over ${tls ?? 'clear text'}`;
   const policy = tls_policy === null ? '' : ` (${tls_policy}: ${tls_result ?? 'not reached'})`;
-  return { at, step: 'attempt', id, text: `try ${number} for ${recipient}: ${outcome}${where}${policy}: ${reply}` };
+  return { at, step: 'attempt', id, text: `attempt ${number} for ${recipient}: ${outcome}${where}${policy}: ${reply}` };
 }
 
 /** How a delivery ended, or what it waits for. */
@@ -279,12 +279,12 @@ function endEntry({
   }
   if (next_attempt_at === null) {
     const words = last_reply === null ? '' : `: ${last_reply}`;
-    return { at: expires_at, step: 'waits', id, text: `${recipient} is ${state} until then at most${words}` };
+    return { at: expires_at, step: 'waits', id, text: `${recipient} is ${state} until then at the latest${words}` };
   }
   const waits = { at: next_attempt_at, step: 'waits', id } as const;
   if (next_attempt_at === HELD) return { ...waits, text: `${recipient} is ${state}, held by the operator` };
   const reason = last_reply === SUSPENDED ? `: ${last_reply}` : '';
-  return { ...waits, text: `${recipient} is ${state}, to be tried then${reason}` };
+  return { ...waits, text: `${recipient} is ${state}, next attempt then${reason}` };
 }
 
 function postEntry({
@@ -299,9 +299,9 @@ function postEntry({
   ...last
 }: Posted): Entry {
   const said = last.last_status === null ? (last.last_result ?? 'no answer') : String(last.last_status);
-  const next = next_attempt_at === null ? '' : `, next try ${isoTime(next_attempt_at)}`;
+  const next = next_attempt_at === null ? '' : `, next attempt ${isoTime(next_attempt_at)}`;
   const tried =
-    attempts === 0 ? 'not tried yet' : `${attempts} ${attempts === 1 ? 'try' : 'tries'}, the last said ${said}`;
+    attempts === 0 ? 'no attempt yet' : `${attempts} ${attempts === 1 ? 'attempt' : 'attempts'}, last response ${said}`;
   const text = `${event ?? 'a test'} to ${url}: ${state}, ${tried}${next}`;
   return { at: last_attempt_at ?? created_at, step: 'webhook', id, text };
 }

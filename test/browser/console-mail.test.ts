@@ -89,7 +89,7 @@ test('a domain shows its records, its zone file, and where mail would go', async
   }
   await page.getByLabel('Address at demo.test').fill('hello');
   await page.getByRole('button', { name: 'Explain' }).click();
-  await page.getByText('goes on to owner@inbox.test').waitFor();
+  await page.getByText('forwarded to owner@inbox.test').waitFor();
   await expectGoodPage(page);
   expect(problems).toEqual([]);
 });

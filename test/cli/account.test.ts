@@ -243,7 +243,7 @@ describe('keys', () => {
     });
     expect(await ana.say(['auth', 'revoke-key', id], { answers: ['y'] })).toMatchObject({
       code: 0,
-      out: expect.stringMatching(/^key_\w+ was revoked 2\S+Z\n$/),
+      out: expect.stringMatching(/^key_\w+ was revoked at 2\S+Z\n$/),
     });
     expect(await ana.say(['auth', 'revoke-key', id])).toMatchObject({ code: 0 });
     expect((await ana.say(['auth', 'list-keys'], { width: 300 })).out).toMatch(/Shop +svc_rk_….{4} +revoked/);
@@ -255,13 +255,13 @@ describe('keys', () => {
     const [, value = '', id = ''] = /^key +(\S+)\nid +(\S+)$/m.exec(made.out) ?? [];
     const child = await person({ POSTERN_URL: ana.http.base, POSTERN_API_KEY: value });
     const alone = await child.say(['auth', 'revoke-key', ana.key, '--yes']);
-    expect(alone).toMatchObject({ code: 0, out: expect.stringMatching(/^key_\w+ was revoked .*\n$/) });
+    expect(alone).toMatchObject({ code: 0, out: expect.stringMatching(/^key_\w+ was revoked at .*\n$/) });
     expect(alone.err).toBe(
       `Keys created with this key are still active: ${id} (Child).\nIf the key was stolen, revoke them too: postern auth revoke-key ${ana.key} --with-children\n`,
     );
     const asked = await child.say(['auth', 'revoke-key', ana.key, '--with-children'], { answers: ['y'] });
     expect(asked.err).toContain(`Revoke ${id} (Child)?`);
-    expect(asked.out).toContain(`${id} was revoked `);
+    expect(asked.out).toContain(`${id} was revoked at `);
     expect((await child.say(['auth', 'status'])).code).toBe(1);
   });
 

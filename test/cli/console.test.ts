@@ -16,7 +16,7 @@ test('console prints a link that signs in as the operator, and says how to reach
   expect(said).toMatchObject({
     code: 0,
     out: expect.stringMatching(/^http:\/\/localhost:\d+\/console\/sign-in#[\w-]{43}\n$/),
-    err: expect.stringMatching(/^The link signs in as the operator\. .*\n.*ssh -L /s),
+    err: expect.stringMatching(/^The link signs you in as the operator\. .*\n.*ssh -L /s),
   });
   const [, token = ''] = /#([\w-]{43})/.exec(said.out) ?? [];
   const browser = testBrowser(http);
@@ -55,7 +55,7 @@ test('auth totp shows a secret, takes a code, and ends with one', async () => {
   expect(await ana.say(['auth', 'totp', '--remove'])).toMatchObject({ code: 1, err: expect.stringContaining('code') });
   expect(await ana.say(['auth', 'totp', '--remove', '--code', recovery[0] ?? ''])).toMatchObject({
     code: 0,
-    out: 'Signing in asks for no codes any more.\n',
+    out: 'Signing in no longer requires a code.\n',
   });
 });
 

@@ -133,7 +133,7 @@ test('suppressions are added, listed and removed', async () => {
   });
   expect(await ana.say(['suppressions', 'add', 'al@inbox.test', '--form', 'shop.test/contact'])).toMatchObject({
     code: 0,
-    out: 'Suppressed al@inbox.test (manual). It gets no notifications of the form shop.test/contact.\n',
+    out: 'Suppressed al@inbox.test (manual). It gets no notifications from the form shop.test/contact.\n',
   });
   const { out } = await ana.say(['suppressions', 'list'], { width: 100 });
   expect(out).toMatch(
@@ -163,7 +163,7 @@ describe('whoever runs the server', () => {
     const root = await operator(http);
     const made = await root.say(['tenants', 'create', '--name', 'Bo', '--email', 'bo@inbox.test', '--plan', 'pro']);
     expect(made).toMatchObject({ code: 0, err: 'Save the key now. It is not shown again.\n' });
-    const [, id = ''] = /^tenant +(ten_\w+)$/m.exec(made.out) ?? [];
+    const [, id = ''] = /^account +(ten_\w+)$/m.exec(made.out) ?? [];
     const [, key = ''] = /^key +(svc_sk_live_\w+)$/m.exec(made.out) ?? [];
     const bo = await person({ POSTERN_URL: http.base, POSTERN_API_KEY: key });
     expect(await bo.say(['auth', 'status'])).toMatchObject({ code: 0, out: expect.stringContaining('plan pro') });
@@ -201,7 +201,7 @@ describe('whoever runs the server', () => {
     const { value, tenant } = await testKey(http.store);
     await (await person({ POSTERN_URL: http.base, POSTERN_API_KEY: value })).say(['forms', 'list']);
     const { out } = await root.say(['usage'], { width: 120 });
-    expect(out).toMatch(/^TENANT +REQUESTS +SUBMISSIONS/);
+    expect(out).toMatch(/^ACCOUNT +REQUESTS +SUBMISSIONS/);
     expect(out).toMatch(new RegExp(`^${tenant} +1 `, 'm'));
     expect(out).toMatch(/^total +1 /m);
     expect((await root.say(['billing'])).out).toBe(`${[tenant, 'free', '1', '0', '0', '0 EUR'].join('\t')}\n`);

@@ -35,7 +35,7 @@ describe('instant forms', () => {
     const ana = await person({ POSTERN_URL: http.base, POSTERN_API_KEY: value });
     expect((await ana.say(['instant', 'list'])).err).toBe('No matching submissions.\n');
     const made = await ana.say(['instant', 'create', '--name', 'Feedback', '--email', 'ana@inbox.test'], { width: 80 });
-    const [, id = ''] = /^form +(frm_\w+)\naddress +http:\S+\/f\/\1\nmail to +ana@inbox\.test\n/.exec(made.out) ?? [];
+    const [, id = ''] = /^form +(frm_\w+)\nurl +http:\S+\/f\/\1\nmail to +ana@inbox\.test\n/.exec(made.out) ?? [];
     expect(made).toMatchObject({
       code: 0,
       err: expect.stringContaining('until ana@inbox.test opens the confirmation link'),

@@ -49,7 +49,7 @@ describe('without a daemon', () => {
     const { say, message, folder } = await stopped({ POSTERN_CONFIG: '' });
     const args = ['--config', join(folder, 'config/server.yml')];
     const before = await readdir(folder);
-    const warning = `warning: The daemon is not running. This is read from sqlite:${folder}/postern.db. To see why, run: postern doctor\n`;
+    const warning = `warning: The daemon is not running. This was read from sqlite:${folder}/postern.db. To see why it is not running, run: postern doctor\n`;
     const list = await say(['queue', 'list', ...args]);
     expect(list).toEqual({
       code: 0,
@@ -160,7 +160,7 @@ describe('without a daemon', () => {
       expect.stringMatching(
         /^failed {3}daemon +is not running\. systemd: failed, since Mon 2026-01-05 10:00:00 CET, exit code 78; last in its log: The database cannot be opened\. disk I\/O error$/,
       ),
-      expect.stringContaining('→ Run systemctl start postern.'),
+      expect.stringContaining('→ To start it, run systemctl start postern.'),
     ]);
     expect(found.out).toMatch(/^ok {7}database +sqlite can be read$/m);
     expect(found.out).toMatch(/^warning {2}queue +1 deliveries wait/m);
@@ -172,7 +172,7 @@ describe('without a daemon', () => {
       name: 'configuration',
       status: 'failed',
       found: `${folder}/config/server.yml:4:13: delivery.prot: unknown key "prot" (did you mean "port"?)`,
-      advice: 'The daemon does not start before this is corrected.',
+      advice: 'The daemon does not start until this is corrected.',
     });
   });
 
@@ -186,7 +186,7 @@ describe('without a daemon', () => {
     const { say } = await person({ PATH: '/nowhere' });
     const { out, code } = await say(['doctor', '--config', file]);
     expect(code).toBe(1);
-    expect(out).toMatch(/^failed {3}daemon +is not running\. systemd does not run here$/m);
+    expect(out).toMatch(/^failed {3}daemon +is not running\. systemd is not running on this machine$/m);
     expect(out).toMatch(/^unknown {2}host_name +server\.hostname cannot be read$/m);
     expect(out).toMatch(/^failed {3}database +the database sqlite:\S+ does not exist$/m);
     expect(out).toMatch(/^failed {3}configuration +\S+server\.yml:1:21: server\.hostname: /m);
@@ -201,7 +201,7 @@ describe('without a daemon', () => {
     await writeFile(join(folder, 'postern.db'), 'damaged');
     expect(await say(args)).toMatchObject({
       code: 0,
-      out: expect.stringContaining('warning: the files are not compared with the projects in the database: '),
+      out: expect.stringContaining('warning: the files were not compared with the projects in the database: '),
     });
   });
 });
@@ -216,7 +216,7 @@ describe('with a broken server.yml', () => {
     expect(list.code).toBe(0);
     expect(list.err.split('\n').slice(0, 2)).toEqual([
       `${file}:4:13: server.operator: expected an email address such as you@example.com, found "nobody"`,
-      `warning: ${file} is not valid, using the admin socket ${socket}. Correct it, and check it with: postern config check`,
+      `warning: ${file} is not valid. Using the admin socket ${socket}. Correct the file, then run: postern config check`,
     ]);
     // A syntax error hides what stands behind it.
     await write('server.yml', `server:\n  admin_socket: ${socket}\n  hostname: [mail\n`);
@@ -231,7 +231,7 @@ describe('with a broken server.yml', () => {
     await write('server.yml', '\t- {{\n');
     const { code, err } = await say(['tenants', 'list', '--config', join(folder, 'server.yml')]);
     expect(code).toBe(3);
-    expect(err).toContain('using the admin socket /run/postern/admin.sock');
+    expect(err).toContain('Using the admin socket /run/postern/admin.sock');
     expect(err).toContain('Cannot connect to the daemon: no socket at /run/postern/admin.sock');
   });
 

@@ -70,7 +70,7 @@ test('show tells every attempt; a foreign server’s words do nothing to the ter
   ]);
   const { code, out } = await say(http.socket, ['queue', 'show', message]);
   expect(code).toBe(0);
-  expect(out).toContain(`${message}  system of example.com\n`);
+  expect(out).toContain(`${message}  system from example.com\n`);
   expect(out).toContain(`${deliveries[0]}  a@one.example  queued, next attempt 2026-01-01T00:00:00Z\n`);
   expect(out).toContain('mx.one.example 192.0.2.1  TLSv1.3  451 4.3.0 \u{fffd}[2J later please\n');
   const json = await say(http.socket, ['queue', 'show', deliveries[0] ?? '', '--json']);

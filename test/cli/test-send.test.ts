@@ -20,7 +20,7 @@ describe('test send', () => {
     const { code, out, err } = await world.say(['test', 'send', 'ana@inbox.test']);
     expect([code, err]).toEqual([0, '']);
     expect(out.split('\n')).toEqual([
-      expect.stringMatching(/^msg_\w+ {2}Test of Postern {2}from noreply@shop\.test$/),
+      expect.stringMatching(/^msg_\w+ {2}Test message from Postern {2}from noreply@shop\.test$/),
       'ana@inbox.test  delivered',
       expect.stringMatching(
         /^ {2}\S+Z {2}delivered {2}mx\.inbox\.test 127\.0\.0\.1 {2}(?:TLSv1\.3|clear text) {2}250 /,
@@ -28,7 +28,7 @@ describe('test send', () => {
       '',
     ]);
     const mails = await world.caught(1);
-    expect(mails.list()[0]).toMatchObject({ subject: 'Test of Postern', verdicts: { dkim: [{ result: 'pass' }] } });
+    expect(mails.list()[0]).toMatchObject({ subject: 'Test message from Postern', verdicts: { dkim: [{ result: 'pass' }] } });
   });
 
   test('sends what a form would, as its template is here', async () => {

@@ -65,7 +65,7 @@ test('without a terminal it says how to go on', async () => {
   expect(await say(['top', '--url', `unix:${http.socket}`])).toEqual({
     code: 2,
     out: '',
-    err: 'postern: The terminal is needed for a live view. To print it once, add --once\n',
+    err: 'postern: The live view needs a terminal. To print one screen, add --once\n',
   });
 });
 

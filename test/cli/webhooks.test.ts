@@ -37,7 +37,7 @@ test('are made, tested, rotated, replayed, stopped and removed', async () => {
     'the shop',
   ]);
   expect(made).toMatchObject({ code: 0, err: 'Save the secret now. It is not shown again.\n' });
-  const [, id = '', secret] = /^webhook +(whk_\w+)\naddress +\S+\nsecret +(whsec_\S+)\n$/.exec(made.out) ?? [];
+  const [, id = '', secret] = /^webhook +(whk_\w+)\nurl +\S+\nsecret +(whsec_\S+)\n$/.exec(made.out) ?? [];
   expect(await ana.say(['webhooks', 'list'])).toMatchObject({
     out: `${[id, 'active', 'the API', hook.url, 'submission.accepted'].join('\t')}\n`,
   });

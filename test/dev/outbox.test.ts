@@ -177,7 +177,7 @@ describe('the search', () => {
     expect(found.text).toContain('value="SHOP order"');
     const none = await get('/outbox?q=%22%3E%3Cscript%3E');
     expectStrictPage(none.response, none.text);
-    expect(none.text).toContain('No mail has these words.');
+    expect(none.text).toContain('No mail contains these words.');
   });
 });
 

@@ -10,6 +10,6 @@ test('a second world in one folder is refused, and leaves the configuration of t
   const world = await startWorld(options);
   onTestFinished(() => world.close());
   const before = await readFile(join(data, 'config/server.yml'), 'utf8');
-  await expect(startWorld(options)).rejects.toThrow('already; --data names another folder');
+  await expect(startWorld(options)).rejects.toThrow('To use another folder, add --data <folder>');
   expect(await readFile(join(data, 'config/server.yml'), 'utf8')).toBe(before);
 });

@@ -126,7 +126,7 @@ describe('DMARC', () => {
     ['with an address for reports', 'v=DMARC1; p=rejct; rua=mailto:a@b.test', 'Receivers treat it as p=none.'],
     ['without', 'v=DMARC1; p=rejct', 'Receivers ignore the record.'],
   ])('what receivers do with a policy that they cannot read: %s', async (_what, stands, words) => {
-    const problem = `p=rejct is not understood: it may be none, quarantine or reject. ${words}`;
+    const problem = `p=rejct is not valid: it may be none, quarantine or reject. ${words}`;
     expect(await dmarc([txt('_dmarc.example.test', stands)])).toMatchObject({ problem });
   });
 
@@ -148,13 +148,13 @@ describe('DMARC of a subdomain', () => {
       {
         status: 'ok',
         found: ['v=DMARC1; p=reject'],
-        note: 'The policy at _dmarc.example.test is valid here: p=reject.',
+        note: 'The policy at _dmarc.example.test applies here: p=reject.',
       },
     ],
     [
       'which may be another one for subdomains',
       [at('example.test', 'v=DMARC1; p=reject; sp=none')],
-      { status: 'ok', note: 'The policy at _dmarc.example.test is valid here: sp=none.' },
+      { status: 'ok', note: 'The policy at _dmarc.example.test applies here: sp=none.' },
     ],
     [
       'its own comes first',
@@ -183,7 +183,7 @@ describe('DMARC of a subdomain', () => {
     [
       'a public suffix, and nobody else',
       [at('test', 'v=DMARC1; p=reject; psd=y')],
-      { status: 'ok', note: 'The policy at _dmarc.test is valid here: p=reject.' },
+      { status: 'ok', note: 'The policy at _dmarc.test applies here: p=reject.' },
     ],
     [
       'other texts at the name hide no policy',
@@ -196,7 +196,7 @@ describe('DMARC of a subdomain', () => {
       {
         status: 'wrong',
         value: '',
-        problem: 'The policy at _dmarc.example.test applies here too: fo=x is not understood. Correct it there.',
+        problem: 'The policy at _dmarc.example.test applies here too: fo=x is not valid. Correct it there.',
       },
     ],
     [
@@ -205,7 +205,7 @@ describe('DMARC of a subdomain', () => {
       {
         status: 'wrong',
         value: '',
-        problem: expect.stringContaining('at _dmarc.example.test, so that none is valid here'),
+        problem: expect.stringContaining('at _dmarc.example.test, so none is valid here'),
       },
     ],
     ['silence above', [{ name: '_dmarc.example.test', fault: 'SERVFAIL' }], { status: 'unknown', value: '' }],

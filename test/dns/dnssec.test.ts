@@ -90,7 +90,7 @@ describe('the AD flag', () => {
   test('is not believed of one that does not set it there', async () => {
     const { address } = await startResolver((name) => ({ isSecure: name !== '.' }));
     expect(await dnssec([address]).isValidating()).toBe(false);
-    expect(await dnssec([address]).objection()).toContain('does not say that the root zone is validated');
+    expect(await dnssec([address]).objection()).toContain('does not report the root zone as validated');
   });
 
   test.each(['192.0.2.53', '[2001:db8::53]:53', '127.0.0.11'])(

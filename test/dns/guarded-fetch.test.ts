@@ -78,11 +78,11 @@ describe('a private target gets no packet', () => {
 });
 
 test.each([
-  ['ftp://example.com/', 'must be an http or https address'],
-  ['not an address', 'must be an http or https address'],
-  ['http://', 'must be an http or https address'],
-  ['http://user:secret@example.com/', 'must hold no user name or password'],
-  ['http://example.com:25/', 'must not be on port 25'],
+  ['ftp://example.com/', 'must be an http or https URL'],
+  ['not an address', 'must be an http or https URL'],
+  ['http://', 'must be an http or https URL'],
+  ['http://user:secret@example.com/', 'must not contain a user name or password'],
+  ['http://example.com:25/', 'must not use port 25'],
 ])('%s %s', async (url, reason) => {
   const { request, asked } = client({ 'example.com': [['93.184.215.14']] });
   expect(await request(post(url))).toEqual({ kind: 'refused', reason });

@@ -211,7 +211,7 @@ describe('MTA-STS', () => {
       'no policy behind it',
       [record],
       { kind: 'answered', status: 404, text: '' },
-      { status: 'wrong', problem: `${policyUrl('example.test')} answers 404, so that senders find no policy.` },
+      { status: 'wrong', problem: `${policyUrl('example.test')} answers 404, so senders find no policy.` },
     ],
     [
       'the policy of another server',
@@ -252,7 +252,7 @@ describe('MTA-STS', () => {
       'a policy that is being tested',
       [record],
       written('mode: testing', 'mx: mail.our.test', 'max_age: 86400'),
-      { status: 'ok', note: 'Its mode is testing: senders report what is wrong, and enforce nothing.' },
+      { status: 'ok', note: 'Its mode is testing: senders report failures, and enforce nothing.' },
     ],
     [
       'a policy that is given up',

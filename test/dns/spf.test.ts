@@ -95,14 +95,14 @@ describe('else the advice is one record with all that stands there', () => {
       ['v=spf1 ip4:0.0.0.0/0 -all'],
       'wrong',
       'v=spf1 a:mail.our.test -all',
-      'ip4:0.0.0.0/0 cannot stay: it allows any host.',
+      'ip4:0.0.0.0/0 must be removed: it allows any host.',
     ],
     [
       'a mechanism that nobody knows',
       ['v=spf1 a:mail.our.test ipv4:198.51.100.7 -all'],
       'wrong',
       'v=spf1 a:mail.our.test -all',
-      'ipv4:198.51.100.7 cannot stay: Unknown mechanism "ipv4".',
+      'ipv4:198.51.100.7 must be removed: Unknown mechanism "ipv4".',
     ],
     [
       'an include of nothing',
@@ -116,7 +116,7 @@ describe('else the advice is one record with all that stands there', () => {
       ['v=spf1 a:mail.our.test a:x.gone.test a:y.gone.test a:z.gone.test -all'],
       'wrong',
       'v=spf1 ip4:192.0.2.1 a:x.gone.test a:y.gone.test a:z.gone.test -all',
-      '3 of its look-ups find nothing, and receivers stop at 2. Remove what no longer sends as this domain.',
+      '3 of its DNS lookups find nothing, but receivers stop at 2. Remove services that no longer send as this domain.',
     ],
     [
       'two records',
@@ -130,7 +130,7 @@ describe('else the advice is one record with all that stands there', () => {
       ['v=spf1 a:mail.our.test ip6:::/0 -all'],
       'wrong',
       'v=spf1 a:mail.our.test -all',
-      'ip6:::/0 cannot stay: it allows any host over IPv6.',
+      'ip6:::/0 must be removed: it allows any host over IPv6.',
     ],
     [
       'everybody may, over all of IPv6 that is in use',
@@ -199,7 +199,7 @@ describe('a redirect that is not the end is an include', () => {
 test('a record that may not fit into an answer has to lose some', async () => {
   const networks = Array.from({ length: 30 }, (_, i) => `ip4:198.51.100.${100 + i}`).join(' ');
   const found = await advise([`v=spf1 ${networks} -all`]);
-  expect(found.problem).toContain('no more than 450 surely fit into an answer. Remove what no longer sends');
+  expect(found.problem).toContain('only 450 are certain to fit into a DNS response. Remove services that no longer send');
 });
 
 describe('look-ups', () => {
@@ -210,8 +210,8 @@ describe('look-ups', () => {
     ]).flat();
     for (const text of ['v=spf1 a:mail.our.test mx:many.test -all', 'v=spf1 mx:many.test a:mail.our.test -all']) {
       const found = await advise([text], zone);
-      expect(found.problem).toContain('It takes 11 MX records of many.test, and receivers stop at 10.');
-      expect(found.problem).toContain('Remove what no longer sends');
+      expect(found.problem).toContain('It needs 11 MX records of many.test, but receivers stop at 10.');
+      expect(found.problem).toContain('Remove services that no longer send');
     }
     expect(await advise(['v=spf1 a:mail.our.test mx:many.test -all'], zone.slice(2))).toMatchObject({ status: 'ok' });
   });
@@ -220,7 +220,7 @@ describe('look-ups', () => {
     const { terms, zone } = includes(10);
     const found = await advise([`v=spf1 a:mail.our.test ${terms} -all`], zone);
     expect(found).toMatchObject({ status: 'wrong', value: `v=spf1 ip4:${OURS} ${terms} -all` });
-    expect(found.problem).toBe('It takes 11 look-ups, and receivers stop at 10.');
+    expect(found.problem).toBe('It needs 11 DNS lookups, but receivers stop at 10.');
   });
 
   test('where our name would be the eleventh our address is advised', async () => {
@@ -234,8 +234,8 @@ describe('look-ups', () => {
   test('what is beyond the limit by itself has to lose some', async () => {
     const { terms, zone } = includes(12);
     const found = await advise([`v=spf1 ${terms} -all`], zone);
-    expect(found.problem).toContain('It takes 12 look-ups, and receivers stop at 10.');
-    expect(found.problem).toContain('Remove what no longer sends');
+    expect(found.problem).toContain('It needs 12 DNS lookups, but receivers stop at 10.');
+    expect(found.problem).toContain('Remove services that no longer send');
   });
 });
 
@@ -256,7 +256,7 @@ describe('where our mail comes from', () => {
     const world = { resolver, hostname: 'mail.our.test', hostAddresses, publicIps: [] };
     expect(await adviseSpf('example.test', [], world)).toMatchObject({
       status: 'unknown',
-      problem: 'mail.our.test has no address, so where mail comes from is not known.',
+      problem: 'mail.our.test has no address, so the IP addresses that send mail are not known.',
     });
   });
 });

@@ -24,7 +24,7 @@ async function look(
 
 describe('host_name', () => {
   test.each<[string, ZoneRecord[], string[], object]>([
-    ['its addresses', [A, AAAA], ['2001:4860::1'], { status: 'ok', found: `${HOST} is 8.8.8.8, 2001:4860::1` }],
+    ['its addresses', [A, AAAA], ['2001:4860::1'], { status: 'ok', found: `${HOST} resolves to 8.8.8.8, 2001:4860::1` }],
     ['none', [], [], { status: 'failed', found: `${HOST} has no address` }],
     ['another address', [A], ['8.8.4.4'], { status: 'failed', advice: expect.stringContaining('8.8.4.4') }],
     [
@@ -37,7 +37,7 @@ describe('host_name', () => {
       {
         status: 'failed',
         found: `${HOST} is a CNAME to host.provider.test`,
-        advice: `Publish A or AAAA of ${HOST} in its place: neither EHLO nor an MX record may name an alias.`,
+        advice: `Publish an A or AAAA record for ${HOST} instead: neither EHLO nor an MX record may name an alias.`,
       },
     ],
     [
@@ -92,9 +92,9 @@ test('host_spf without an address is not a matter of waiting for DNS', async () 
 
 describe('bounces', () => {
   const mx: ZoneRecord = { name: HOST, type: 'MX', value: `10 ${HOST}` };
-  const neither = { status: 'failed', found: `${HOST} has neither an MX record nor an address: no bounce can come` };
+  const neither = { status: 'failed', found: `${HOST} has neither an MX record nor an address: bounces cannot be delivered` };
   test.each<[string, ZoneRecord[], object]>([
-    ['to the address', [A], { status: 'ok', found: `${HOST} has no MX record, so its address takes them` }],
+    ['to the address', [A], { status: 'ok', found: `${HOST} has no MX record, so bounces go to its address` }],
     ['to the MX', [A, mx], { status: 'ok', found: `10 ${HOST}.` }],
     [
       'to another server',
@@ -127,7 +127,7 @@ describe('dmarc_reports', () => {
       [
         {
           status: 'warning',
-          found: `${HOST} does not accept the DMARC reports of shop.test`,
+          found: `${HOST} does not accept DMARC reports about shop.test`,
           advice: expect.stringContaining(`Publish TXT *._report._dmarc.${HOST}: v=DMARC1;`),
         },
       ],

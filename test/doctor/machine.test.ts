@@ -96,7 +96,7 @@ describe('the queue', () => {
     } as const;
     const { unit } = enqueue({ ...mail, tenant: OPERATOR, recipients: ['a@one.example'] }, parts.clock.now());
     await parts.store.write(unit);
-    expect(await checkQueue(parts)).toMatchObject({ status: 'ok', found: expect.stringMatching(/^1 deliveries wait/) });
+    expect(await checkQueue(parts)).toMatchObject({ status: 'ok', found: expect.stringMatching(/^1 delivery waiting, /) });
     parts.clock.advance(11 * MINUTE);
     expect(await checkQueue(parts)).toMatchObject({ status: 'failed', found: expect.stringContaining('660 s') });
   });
@@ -122,7 +122,7 @@ test('limits that contradict each other', async () => {
     {
       status: 'warning',
       found: 'limits.files_total is more than limits.body allows',
-      advice: 'postern config check names file and line.',
+      advice: 'To see the file and line, run postern config check.',
     },
   ]);
 });

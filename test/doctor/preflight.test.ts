@@ -45,8 +45,8 @@ test('a name that leads here and back', async () => {
   });
   expect(addresses).toEqual(['8.8.8.8']);
   expect(isNamed).toBe(true);
-  expect(of('host_name')).toEqual([{ name: 'host_name', status: 'ok', found: `${HOST} is 8.8.8.8` }]);
-  expect(of('reverse_dns')).toEqual([{ name: 'reverse_dns', status: 'ok', found: `8.8.8.8 is ${HOST}` }]);
+  expect(of('host_name')).toEqual([{ name: 'host_name', status: 'ok', found: `${HOST} resolves to 8.8.8.8` }]);
+  expect(of('reverse_dns')).toEqual([{ name: 'reverse_dns', status: 'ok', found: `8.8.8.8 has the reverse name ${HOST}` }]);
 });
 
 test('missing records are warnings, with what to publish and what the provider has to set', async () => {
@@ -58,7 +58,7 @@ test('missing records are warnings, with what to publish and what the provider h
       name: 'host_name',
       status: 'warning',
       found: `${HOST} has no address`,
-      advice: expect.stringContaining(`Publish A ${HOST}`),
+      advice: expect.stringContaining(`Publish an A record for ${HOST}`),
     },
   ]);
   expect(of('reverse_dns')).toEqual([
@@ -105,7 +105,7 @@ describe('ports', () => {
         status: 'failed',
         // vitest gives its threads and processes names of its own.
         found: expect.stringMatching(new RegExp(`^port ${port} is used by \\S`)),
-        advice: expect.stringMatching(/^End it: (?:kill \d+|systemctl disable --now \S+)$/),
+        advice: expect.stringMatching(/^Stop it: (?:kill \d+|systemctl disable --now \S+)$/),
       },
     ]);
   });
@@ -125,11 +125,11 @@ describe('the way in', () => {
       server: { smtp: { listen: [`127.0.0.9:${port}`] }, public_ips: ['127.0.0.9', '127.0.0.8'] },
     });
     expect(of('port_25_in')).toEqual([
-      { name: 'port_25_in', status: 'ok', found: `port ${port} of 127.0.0.9 leads here` },
+      { name: 'port_25_in', status: 'ok', found: `port ${port} of 127.0.0.9 reaches this machine` },
       {
         name: 'port_25_in',
         status: 'unknown',
-        found: `whether others reach port ${port} of 127.0.0.8 cannot be seen from this machine`,
+        found: `whether port ${port} of 127.0.0.8 is open to others cannot be tested from this machine`,
         advice: expect.stringContaining(`nc -vz 127.0.0.8 ${port}`),
       },
     ]);

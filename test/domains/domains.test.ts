@@ -209,8 +209,8 @@ test('the owner and the operator are told once when records break, and once when
   expect((await letters()).map(({ subject }) => subject)).toEqual([
     expect.any(String),
     expect.any(String),
-    'Mail of example.com is held: its DNS records are wrong',
-    'Mail of example.com is held: its DNS records are wrong',
+    'Mail from example.com is held: its DNS records are wrong',
+    'Mail from example.com is held: its DNS records are wrong',
   ]);
 });
 

@@ -124,7 +124,7 @@ test('where no daemon runs, it says how a backup is made then', async () => {
   const { code, err } = await run(world, join(folder, 'copy.tar.gz'));
   expect(code).toBe(3);
   expect(err).toMatch(
-    /\nIf it cannot start, a copy of the database file \(database\.url\) together with its -wal file, and of \/etc\/postern, is a backup as well\.\n$/,
+    /\nIf it cannot start, copy the database file \(database\.url\) with its -wal file, and \/etc\/postern\. The copies are a backup as well\.\n$/,
   );
   expect(await readdir(folder)).toEqual([]);
 });
@@ -167,6 +167,6 @@ test('a backup says that the bucket is not in it, and so does its restore', asyn
   const serverFile = join(world.folder, 'server.yml');
   await runCommand(terminal, ['restore', file, '--config', serverFile, '--force', '--database-only']);
   const words =
-    /^It names objects of the bucket mail at http:\S+: those that were deleted since .+ must be restored there\.$/m;
+    /^It refers to objects in the bucket mail at http:\S+\. Restore those that were deleted there since .+\.$/m;
   expect(terminal.out()).toMatch(words);
 });

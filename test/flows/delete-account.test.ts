@@ -79,7 +79,7 @@ test('is shown with what goes, closed at once, and gone when its mail is deliver
   const world = await start();
   const { tenant, client, operator, run } = world;
   const shown = await run('tenants', 'show', tenant);
-  expect(shown.out).toMatch(/^has +1 project, 1 form, 0 collections, \d API keys, 1 webhook$/m);
+  expect(shown.out).toMatch(/^contains +1 project, 1 form, 0 collections, \d API keys, 1 webhook$/m);
   expect(shown.out).toMatch(/^domains +shop\.test \(verified, project shop\)$/m);
   expect(shown.out).toMatch(/^queued +1 delivery$/m);
 

@@ -34,7 +34,7 @@ test('a person is shown, then erased from submissions, files, mail, queue and co
 
   const shown = await world.say(['erase', 'ana@inbox.test', '--all-accounts', '--dry-run']);
   expect([shown.code, shown.err]).toEqual([0, '']);
-  expect(shown.out).toContain('Would erase of ana@inbox.test');
+  expect(shown.out).toContain('Would erase for ana@inbox.test');
   expect(shown.out).toMatch(/submissions +1, with 1 file/);
   expect(shown.out).toMatch(/mail +3 messages/);
   expect(shown.out).toMatch(/incoming mail +1 message/);
@@ -47,7 +47,7 @@ test('a person is shown, then erased from submissions, files, mail, queue and co
 
   const erased = await world.say(['erase', 'ana@inbox.test', '--all-accounts', '--yes']);
   expect([erased.code, erased.err]).toEqual([0, '']);
-  expect(erased.out).toContain('Erased of ana@inbox.test');
+  expect(erased.out).toContain('Erased for ana@inbox.test');
   expect(erased.out).toMatch(/submissions +1, with 1 file/);
   expect(await traces()).toEqual([]);
   const left = await world.say(['submissions', 'list', 'example.test/contact']);

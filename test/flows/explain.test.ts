@@ -71,9 +71,9 @@ test('an address of ours: the domain, the rule that matches, where it ends, what
   expect(one('mx')).toMatchObject({ verdict: 'warning', found: 'example.test has no MX record' });
   expect(one('rule')).toMatchObject({
     found: 'hello@example.test: a@inbox.test, team@example.test',
-    because: 'the address without its tag',
+    because: 'the rule for the address without its tag',
   });
-  expect(one('decision')).toMatchObject({ found: 'goes on to a@inbox.test, b@other.test' });
+  expect(one('decision')).toMatchObject({ found: 'forwarded to a@inbox.test, b@other.test' });
   expect(one('arc')).toMatchObject({ found: 'sealed with postern._domainkey.mail.postern.test' });
   expect(one('from')?.found).toContain('<forwarded@example.test>');
   expect(one('route', 'a@inbox.test')).toMatchObject({
@@ -82,16 +82,16 @@ test('an address of ours: the domain, the rule that matches, where it ends, what
   });
   expect(one('route', 'b@other.test')).toMatchObject({
     verdict: 'stop',
-    found: 'refused at once: 556 5.1.10 other.test accepts no mail (null MX)',
+    found: 'rejected immediately: 556 5.1.10 other.test accepts no mail (null MX)',
   });
 });
 
 test.each([
-  ['gone@example.test', { verdict: 'stop', found: 'refused: 550 5.1.1 no such address here', because: 'rejected' }],
-  ['quiet@example.test', { verdict: 'warning', found: 'taken with 250, and forgotten' }],
+  ['gone@example.test', { verdict: 'stop', found: 'rejected: 550 5.1.1 no such address here', because: 'rejected' }],
+  ['quiet@example.test', { verdict: 'warning', found: 'accepted with 250, then discarded' }],
   ['nobody@example.test', { verdict: 'stop', because: 'unknown_recipient' }],
   ['b+nothing@mail.postern.test', { verdict: 'stop', because: 'invalid_return_path' }],
-  ['postmaster', { verdict: 'ok', found: 'goes on to ops@inbox.test' }],
+  ['postmaster', { verdict: 'ok', found: 'forwarded to ops@inbox.test' }],
 ])('%s', async (address, decision) => {
   const { explain } = await start();
   expect((await explain(address)).one('decision')).toMatchObject(decision);
@@ -130,8 +130,8 @@ test('a form: by which rule it is limited and who gets it, its template, its key
     found: expect.stringMatching(/^3 /),
     because: expect.stringMatching(/^rateLimit/),
   });
-  expect(strict.one('template')).toMatchObject({ found: 'fancy', because: 'of the project' });
-  expect(strict.one('access')?.found).toContain('refused (level strict)');
+  expect(strict.one('template')).toMatchObject({ found: 'fancy', because: 'from the project' });
+  expect(strict.one('access')?.found).toContain('rejected (level strict)');
   expect((await explain('example.test/owned')).one('recipients')).toMatchObject({
     verdict: 'warning',
     found: 'owner@inbox.test',
@@ -170,7 +170,7 @@ test('forms without a domain are signed by the server’s own key; one whose rec
   expect((await explain(id)).one('consent', 'x@inbox.test')).toMatchObject({
     verdict: 'stop',
     found: 'pending',
-    because: expect.stringContaining('has not agreed yet'),
+    because: expect.stringContaining('has not yet confirmed'),
   });
   expect((await explain(id)).one('access')).toMatchObject({ verdict: 'ok' });
   await world.daemon.store.write(changeTenant(stranger.tenant, { suspended: true }));
@@ -193,7 +193,7 @@ test('an address elsewhere: suppression, a hold, a pause, and what was last said
   expect(one('suppression')).toMatchObject({ verdict: 'warning', found: expect.stringContaining('(complaint)') });
   const form = await explain('example.test/contact');
   expect(form.one('suppression', 'c@inbox.test')).toMatchObject({
-    because: 'mail to the owner of a form is sent all the same',
+    because: 'mail to the owner of a form is sent anyway',
   });
 
   const operator = await apiClient(world, { tenant: OPERATOR, permissions: ['admin'] });
@@ -208,7 +208,7 @@ test('an address elsewhere: suppression, a hold, a pause, and what was last said
     found: expect.stringContaining('mail for round.test loops back to this server'),
   });
   expect((await explain('x@dead.test')).one('route')).toMatchObject({
-    because: 'delivery.routes names it for dead.test',
+    because: 'delivery.routes has an entry for dead.test',
   });
 });
 

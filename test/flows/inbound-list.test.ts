@@ -88,8 +88,8 @@ test('the forwarding of a domain is listed and explained to its owner alone, and
   };
   const { address, steps } = await explain('info+shop');
   expect(address).toBe('info+shop@example.test');
-  expect(steps.find(({ step }) => step === 'rule')?.because).toBe('the address without its tag');
-  expect(steps.find(({ step }) => step === 'decision')?.found).toBe('goes on to owner@inbox.test');
+  expect(steps.find(({ step }) => step === 'rule')?.because).toBe('the rule for the address without its tag');
+  expect(steps.find(({ step }) => step === 'decision')?.found).toBe('forwarded to owner@inbox.test');
   expect((await explain('old@example.test')).steps.at(-1)).toMatchObject({ step: 'decision', verdict: 'stop' });
   expect((await client.ask('GET', '/domains/example.test/explain?address=a@inbox.test')).status).toBe(400);
   const { body } = await client.ask('GET', '/domains/example.test/zone');

@@ -47,7 +47,7 @@ test('domains rotate-dkim prints the record, waits until DNS has it, and says wh
   const done = await waiting;
   expect(done.code).toBe(0);
   expect(done.out).toContain('The new key signs all mail within one minute.');
-  expect(done.out).toMatch(/postern {2}retiring since .*\n.*\n {2}Signs no more\. Keep this record until \d{4}-/);
+  expect(done.out).toMatch(/postern {2}retiring since .*\n.*\n {2}This key no longer signs\. Keep this record until at least \d{4}-/);
 
   const host = await say('domains', 'rotate-dkim', '--host');
   expect(recordIn(host.out).name).toMatch(/^postern-\d{8}\._domainkey\.mail\.postern\.test$/);
@@ -64,7 +64,7 @@ test('explain prints each step with what decides it, and fails where the mail is
     /^Mail received for anybody@example\.test\n\+ domain +example\.test of the project site is verified\n/,
   );
   expect(address.out).toMatch(
-    /\+ rule +\*@example\.test: ana@inbox\.test\n +\(the catch-all: the address itself has no rule\)/,
+    /\+ rule +\*@example\.test: ana@inbox\.test\n +\(the catch-all rule: the address has no rule of its own\)/,
   );
   expect(address.out).toMatch(/\nto ana@inbox\.test\n(.|\n)*\+ route +mx\.inbox\.test \[127\.0\.0\.1\]/);
   await say('queue', 'hold', 'inbox.test');
@@ -86,7 +86,7 @@ test('trace prints what became of a request', async () => {
   expect(code).toBe(0);
   expect(out).toMatch(new RegExp(`^request +${request}\nsubmission  sub_\\S+\nmessages +msg_\\S+\n`));
   expect(out).toMatch(
-    /Z {2}attempt +try 1 for owner@inbox\.test: delivered at mx\.inbox\.test \[127\.0\.0\.1\] over TLSv1\.3: 250 /,
+    /Z {2}attempt +attempt 1 for owner@inbox\.test: delivered at mx\.inbox\.test \[127\.0\.0\.1\] over TLSv1\.3: 250 /,
   );
   expect(await say('trace', 'sub_nothing')).toMatchObject({ code: 1, err: expect.stringContaining('only in the log') });
 });

@@ -272,7 +272,7 @@ test('trace, explain and the queue show which policy applied, and what came of i
     .object({ timeline: z.array(z.object({ text: z.string() })) })
     .parse((await operator.ask('GET', `/admin/trace/${delivery?.message}`)).body);
   expect(traced.timeline.map(({ text }) => text)).toContain(
-    `try 1 for owner@inbox.test: deferred at mx.inbox.test [127.0.0.1] over clear text (mta-sts enforce: certificate-not-trusted): ${words}`,
+    `attempt 1 for owner@inbox.test: deferred at mx.inbox.test [127.0.0.1] over clear text (mta-sts enforce: certificate-not-trusted): ${words}`,
   );
   const shown = await operator.ask('GET', `/admin/queue/${delivery?.message}`);
   expect(shown.body).toMatchObject({

@@ -88,7 +88,7 @@ test('on another host: configuration, keys and queue are there, and what waited 
   expect(out).toMatch(
     /^Restored the backup of mail\.postern\.test from \S+Z \(Postern \S+\): \d+ rows to \S+ and 3 files/,
   );
-  expect(out).toMatch(/In the queue: 1 delivery\. What has been delivered since \S+ is sent a second time/);
+  expect(out).toMatch(/In the queue: 1 delivery\. Mail that has been delivered since \S+ is sent again/);
   expect(await readFile(saved.serverFile, 'utf8')).toBe(written);
   expect(await readFile(join(saved.world.folder, 'projects/site.yml'), 'utf8')).toBe(SITE);
   expect(await readFile(String(key), 'utf8')).toBe('its key');
@@ -123,7 +123,7 @@ test('what is there is replaced only with --force, and stays beside', async () =
   const refused = await restore(saved);
   expect([refused.code, refused.err]).toEqual([
     1,
-    `${saved.database} already exists. To replace it and keep the old beside the new, add --force; to leave the configuration as it is, add --database-only`,
+    `${saved.database} already exists. To replace it and keep a copy of the old version, add --force; to restore only the database, add --database-only`,
   ]);
   await writeFile(saved.serverFile, `${await readFile(saved.serverFile, 'utf8')}# changed since\n`);
   await writeFile(saved.database, 'damaged');
@@ -296,7 +296,7 @@ test('a backup of a stranger creates regular files that others cannot write, and
   await symlink(away, join(saved.world.folder, 'projects'));
   expect(await restore(script)).toMatchObject({
     code: 1,
-    err: `${saved.world.folder}/projects is a symbolic link to ${away}, and nothing is written through it. Replace it with a folder, or leave the configuration as it is with --database-only`,
+    err: `${saved.world.folder}/projects is a symbolic link to ${away}, and restore does not write through links. Replace it with a folder, or restore only the database with --database-only`,
   });
   expect(await readdir(away)).toEqual([]);
   await rm(join(saved.world.folder, 'projects'));
@@ -335,7 +335,7 @@ test('a backup in which something is no file, or has another size, is damaged', 
     await truncate(database, size);
   });
   expect((await restore({ ...saved, backup: `${huge}.cut` })).err).toMatch(
-    /^The database needs 8388608\.0 MiB, and \S+ MiB are free in /,
+    /^The database needs 8388608\.0 MiB, but \S+ MiB are free in /,
   );
   expect(await readdir(saved.world.folder)).not.toContain('server.yml');
 });

@@ -84,7 +84,7 @@ test('a rotation: asked for, published, seen, and only then signing; the old rec
       name: 'postern-20260101._domainkey.example.test',
       required: false,
       status: 'unknown',
-      note: expect.stringContaining('the next key signs as soon as its record is seen in DNS'),
+      note: expect.stringContaining('The next key signs once it is found in DNS'),
     },
   ]);
   // The daemon may have looked at the new record meanwhile.
@@ -127,7 +127,7 @@ test('nobody asks: the scheduled check sees the record soon, retires the old key
   const { keys, records } = await show();
   expect(keys).toMatchObject([
     { state: 'active' },
-    { selector: 'postern', advice: expect.stringContaining('may remove it') },
+    { selector: 'postern', advice: expect.stringContaining('can remove it') },
   ]);
   expect(records.filter(({ purpose }) => purpose === 'dkim')).toHaveLength(1);
   await publish();

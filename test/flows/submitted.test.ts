@@ -57,7 +57,7 @@ test('what a program submits leaves signed for its domain, and the API shows it'
     timeline: expect.arrayContaining([
       expect.objectContaining({
         step: 'inbound',
-        text: expect.stringMatching(/^taken from <shop@.*: with an API key$/),
+        text: expect.stringMatching(/^received from <shop@.*: with an API key$/),
       }),
     ]),
   });

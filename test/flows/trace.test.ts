@@ -78,14 +78,14 @@ webhooks: [{ url: '${url}', events: [submission.accepted] }]
   );
   expect(traced.lines[0]).toBe(`posted to example.test/contact from 127.0.0.1 with Firefox as ${request}`);
   expect(traced.lines[1]).toMatch(/^accepted, \d+ points/);
-  expect(traced.lines[2]).toBe('notification of example.test to owner@inbox.test');
+  expect(traced.lines[2]).toBe('notification from example.test to owner@inbox.test');
   expect(traced.lines).toContainEqual(
     expect.stringMatching(
-      /^try 1 for owner@inbox\.test: delivered at mx\.inbox\.test \[127\.0\.0\.1\] over TLSv1\.3: 250 /,
+      /^attempt 1 for owner@inbox\.test: delivered at mx\.inbox\.test \[127\.0\.0\.1\] over TLSv1\.3: 250 /,
     ),
   );
   expect(traced.lines).toContainEqual(
-    expect.stringMatching(/ to http:\/\/127.*: delivered, 1 try, the last said 200$/),
+    expect.stringMatching(/ to http:\/\/127.*: delivered, 1 attempt, last response 200$/),
   );
   const [message] = traced.messages;
   expect(traced.lines.filter((line) => line.startsWith('email.')).sort()).toEqual([
@@ -136,8 +136,8 @@ test('mail of the API that waits: the request, what the server said, and when it
   const traced = await trace(sent.headers.get('x-request-id') ?? '');
   expect(traced).toMatchObject({ submission: null, messages: [id], request: sent.headers.get('x-request-id') });
   expect(traced.lines.slice(0, 2)).toEqual([
-    'mail was asked for through the API',
-    'transactional of example.test to a@inbox.test, b@inbox.test',
+    'mail requested through the API',
+    'transactional from example.test to a@inbox.test, b@inbox.test',
   ]);
   expect(traced.lines.filter((line) => line.includes('deferred at mx.inbox.test'))).toEqual([
     expect.stringContaining('451 4.7.1 not now'),
@@ -165,10 +165,10 @@ domains: { example.test: { forwarding: { hello@example.test: ana@inbox.test } } 
   await settled();
   const traced = await trace(inbound);
   expect(traced.lines[0]).toMatch(
-    /^taken from <visitor@elsewhere\.test> for hello@example\.test, from \S+ \[127\.0\.0\.1\] over .*: SPF none, DKIM none, DMARC none, ARC none$/,
+    /^received from <visitor@elsewhere\.test> for hello@example\.test, via \S+ \[127\.0\.0\.1\] over .*: SPF none, DKIM none, DMARC none, ARC none$/,
   );
-  expect(traced.lines[1]).toBe('forward of example.test to ana@inbox.test');
-  expect(traced.lines).toContainEqual(expect.stringMatching(/^try 1 for ana@inbox\.test: delivered at /));
+  expect(traced.lines[1]).toBe('forward from example.test to ana@inbox.test');
+  expect(traced.lines).toContainEqual(expect.stringMatching(/^attempt 1 for ana@inbox\.test: delivered at /));
   expect(await trace(traced.messages[0] ?? '')).toEqual({ ...traced, id: traced.messages[0] });
 });
 
@@ -181,7 +181,7 @@ test('of a message that is forgotten, what is still known of it', async () => {
   await settled();
   await world.daemon.store.write([forgetMessages([id])]);
   const traced = await trace(sent.headers.get('x-request-id') ?? '');
-  expect(traced.lines).toEqual(['mail was asked for through the API', `email.queued of ${id}`]);
+  expect(traced.lines).toEqual(['mail requested through the API', `email.queued of ${id}`]);
 });
 
 test('what nothing is kept of is 404, and says where to look', async () => {

@@ -132,7 +132,7 @@ export async function startDevWorld(project?: string): Promise<DevWorld> {
   );
   onTestFinished(() => child.stop());
   // The last line of the banner.
-  await untilReady(child, () => child.output().includes('Ctrl-C stops all of it'));
+  await untilReady(child, () => child.output().includes('Press Ctrl-C to stop'));
   const output = child.output();
   const url = /Demo form +(\S+?)\/\s/.exec(output)?.[1];
   const smtpPort = Number(/Mail server +127\.0\.0\.1:(\d+)/.exec(output)?.[1]);

@@ -245,6 +245,6 @@ test('an authority whose order never gets ready is given up', async () => {
   await clock.sleep(2000);
   clock.pass(HOUR);
   await looked;
-  expect(await statesOf(secured)).toMatchObject([{ failure: { reason: 'It was not done within 120 s.' } }]);
+  expect(await statesOf(secured)).toMatchObject([{ failure: { reason: 'It did not finish within 120 s.' } }]);
   expect(await shownAt(port)).toMatchObject({ serialNumber });
 });

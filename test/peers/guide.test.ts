@@ -56,7 +56,7 @@ function steady(output: string): string {
     .replaceAll(/\n{3,}/g, '\n\n')
     .replaceAll(/^\d+ upgraded.*\n?|^debconf: .*\n?/gm, '')
     .replaceAll(/(?<=with [GU]ID )\d+/g, '997')
-    .replaceAll(/due work for \d+ s/g, 'due work for 0 s')
+    .replaceAll(/the oldest due for \d+ s/g, 'the oldest due for 0 s')
     .replaceAll(/[\d.]+ MB\b/g, '58.3 MB')
     .replaceAll('58.3 MB of additional', '152 MB of additional');
   return shown(steadied);

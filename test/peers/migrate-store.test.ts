@@ -94,7 +94,7 @@ test('killed in the middle it goes on where it was; then keys and queue are in P
   const { code, out, err } = await migrate(appliance, url);
   expect([code, err]).toEqual([0, '']);
   expect(out).toMatch(
-    /^Copied \d+ rows in \d+ tables \(\d+ of them before the interruption\); all tables are the same/,
+    /^Copied \d+ rows in \d+ tables \(\d+ of them before the interruption\); all tables are identical/,
   );
   const run = await deliver(server, url);
   expect(catcher.mails.map(({ reference }) => reference).sort()).toEqual(accepted);

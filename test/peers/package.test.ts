@@ -216,7 +216,7 @@ systemctl enable --now postern.service`);
   test('it installs, waits for its set-up, upgrades with a copy of the database, and is removed without its data', async () => {
     const machine = await bootDebian({ [releases.first]: '/mnt/first', [releases.next]: '/mnt/next' });
     const installed = await machine.succeed(`dpkg -i /mnt/first/${THIS_DEB}`);
-    expect(installed).toContain("'postern setup you@example.com' configures and starts it");
+    expect(installed).toContain('to configure and start it, run: postern setup you@example.com');
     expect(await machine.succeed('postern --version')).toBe(`${VERSION}\n`);
     expect(await machine.succeed("stat -c '%U:%G %a' /etc/postern /var/lib/postern")).toBe(
       'root:postern 750\npostern:postern 700\n',

@@ -27,13 +27,13 @@ test('it makes what is missing, keeps what an administrator changed, and says wh
   const blocked = await setup(`${FLAGS} --domain example.com`);
   expect(blocked.code).toBe(1);
   expect(blocked.output).toMatch(
-    /^failed +ports +port 80 is used by \S+\n +→ End it: systemctl disable --now apache2\.service$/m,
+    /^failed +ports +port 80 is used by \S+\n +→ Stop it: systemctl disable --now apache2\.service$/m,
   );
   await machine.succeed('test ! -e /etc/postern');
   await machine.succeed('systemctl stop apache2.service');
 
   const first = await setup(`${FLAGS} --domain example.com --zone /root/records.zone`);
-  expect(first.output).toMatch(/^Made 11 items\. postern\.service is running/m);
+  expect(first.output).toMatch(/^Created 11 items\. postern\.service is running/m);
   expect(first.code).toBe(0);
   expect(await machine.succeed('systemctl is-active postern; systemctl is-enabled postern')).toBe('active\nenabled\n');
   expect(await machine.succeed("cd /etc/postern; stat -c '%n %U:%G %a' . server.yml projects projects/*")).toBe(
@@ -64,9 +64,9 @@ rm /usr/local/bin/postern`);
   expect(other.output).toMatch(
     /keep +\/etc\/systemd\/system\/postern\.service, .*\n +- MemoryMax=2G\n +\+ MemoryMax=1G\n/,
   );
-  expect(other.output).toMatch(/keep +server\.hostname: mail\.example\.net\. To make it mx\.example\.net, edit/);
-  expect(other.output).toMatch(/keep +server\.operator: you@example\.net\. To make it me@example\.net, edit/);
-  expect(other.output).toMatch(/^Made 3 items\. /m);
+  expect(other.output).toMatch(/keep +server\.hostname: mail\.example\.net\. To change it to mx\.example\.net, edit/);
+  expect(other.output).toMatch(/keep +server\.operator: you@example\.net\. To change it to me@example\.net, edit/);
+  expect(other.output).toMatch(/^Created 3 items\. /m);
   expect(other.output).toContain('_postern.example.org');
   expect(other.output).not.toContain('_postern.example.com');
   expect(await machine.succeed('grep -c mine /etc/postern/server.yml /etc/postern/projects/example-com.yml')).toBe(

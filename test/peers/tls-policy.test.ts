@@ -311,18 +311,18 @@ test('explain and doctor say what is found', async () => {
     return steps.find(({ step }) => step === 'tls') ?? steps.find(({ step }) => step === 'route');
   }
   expect(await explained('ee-wrong')).toMatchObject({
-    found: 'TLS is required, with the certificate that DNSSEC names (nothing was delivered there lately)',
+    found: 'TLS is required, with a certificate that matches the TLSA records (no recent delivery)',
     because: `DANE: ee-wrong.mx.test: ${WRONG}`,
   });
   expect(await explained('alias')).toMatchObject({ because: `DANE: alias.mx.test (target.mx.test): ${OURS}` });
-  expect(await explained('unsigned')).toMatchObject({ because: 'RFC 7435: no policy asks for more' });
+  expect(await explained('unsigned')).toMatchObject({ because: 'RFC 7435: no policy requires more' });
   expect(await explained('bogus-tlsa')).toMatchObject({
     verdict: 'warning',
     found: expect.stringContaining('451 4.7.5 DANE for bogus-tlsa.test cannot be checked'),
   });
   expect((await appliance.admin('/admin/doctor')).body).toMatchObject({
     checks: expect.arrayContaining([
-      { name: 'dnssec', status: 'ok', found: 'the resolver checks DNSSEC: DANE is used' },
+      { name: 'dnssec', status: 'ok', found: 'the resolver validates DNSSEC: DANE is used' },
     ]),
   });
   await run.end('SIGTERM');

@@ -48,7 +48,7 @@ describe('a terminal', () => {
     const shown = await runInTerminal(['forms', 'list', '--url', url], { folder });
     expect(shown.code).toBe(0);
     expect(shown.raw).toContain(`${bold}FORM `);
-    expect(shown.text).toMatch(/^FORM +NAME +RECIPIENT +SUBMISSIONS +ADDRESS\nexample\.com\/contact +Contact us/);
+    expect(shown.text).toMatch(/^FORM +NAME +RECIPIENT +SUBMISSIONS +URL\nexample\.com\/contact +Contact us/);
     expect(shown.text.split('\n').filter((line) => line.length > 100)).toEqual([]);
     const plain = await runInTerminal(['forms', 'list', '--url', url], { folder, env: { NO_COLOR: '1' } });
     expect(plain.text).toBe(shown.text);
