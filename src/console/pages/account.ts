@@ -27,7 +27,7 @@ export function Account(): ComponentChildren {
         <dt>Name</dt><dd>${account.name}</dd>
         ${actingFor === null && html`<dt>Email address</dt><dd>${tenant.email}</dd>`}
         <dt>ID</dt><dd><${Code} text=${account.id} what="the ID of the account" /></dd>
-        <dt>This session</dt><dd>${session.operator ? 'Operator session: it may act for any account.' : 'Session of the owner.'} Expires by <${Time} at=${session.expires_at} short=${true} /></dd>
+        <dt>This session</dt><dd>${session.operator ? 'Operator session: it may act for any account.' : 'Owner session.'} Expires by <${Time} at=${session.expires_at} short=${true} /></dd>
       </dl>
     </section>
     <section class="card" aria-labelledby="codes">

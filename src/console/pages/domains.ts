@@ -207,7 +207,7 @@ function Actions({
   const params = { domain };
   async function remove(): Promise<void> {
     const isHere = thisPage();
-    const text = `Its forms stop working, and mail to it is no longer forwarded. Queued mail is still sent: keep the DKIM records until then.`;
+    const text = `Its forms stop working, and mail to it is no longer forwarded. Queued mail is still sent: keep the DKIM records until the queue is empty.`;
     if (!(await confirm({ title: `Remove ${domain}?`, text, action: 'Remove domain', type: domain }))) return;
     const done = await doing(
       () => call<typeof domains.remove>('DELETE /domains/:domain', { params }),

@@ -207,7 +207,7 @@ function Recipients({ of: { recipient_status: status, to } }: { readonly of: Any
       await doing(() => call('POST /recipients', { body: { address } }), `A link was emailed to ${address}.`);
   }
   return html`<div class="note warn">
-    <p><strong>${isPending ? 'A recipient must confirm first.' : 'The recipient has declined mail from this server.'}</strong> ${isPending ? `Mail for ${to.join(', ')} waits until the link in the confirmation email is opened.` : 'Choose another recipient.'}</p>
+    <p><strong>${isPending ? 'A recipient must confirm first.' : 'The recipient has declined mail from this server.'}</strong> ${isPending ? `Mail for ${to.join(', ')} waits until it is confirmed with the link in the confirmation email.` : 'Choose another recipient.'}</p>
     ${isPending && can('forms.write') && html`<${Action} kind="quiet small" run=${ask}>Send the link again<//>`}
   </div>`;
 }

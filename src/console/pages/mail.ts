@@ -359,7 +359,7 @@ function ContentView({
 }): ComponentChildren {
   if (content === 'none') {
     return html`<${Empty} title="The content is not kept">
-      <p>A message is kept until its delivery ends; one sent with a test key, as long as it is listed. The content of a notification is in its submission.</p>
+      <p>Content is kept until delivery ends, or as long as the message is listed if a test key sent it. The content of a notification is in its submission.</p>
     <//>`;
   }
   return html`<${LoadedContent} id=${id} part=${part} />`;
@@ -421,7 +421,7 @@ function Source({ id }: { readonly id: string }): ComponentChildren {
     call<typeof emails.source>('GET /email/:id/source', { params: { id }, signal }),
   );
   if (source.error?.status === 404) {
-    return html`<${Empty} title="The source is not kept"><p>The source is kept until delivery ends, and for mail sent with test keys.</p><//>`;
+    return html`<${Empty} title="The source is not kept"><p>The source is kept until delivery ends, or longer for mail sent with test keys.</p><//>`;
   }
   return html`<${Ready} of=${source}>
     ${(

@@ -224,7 +224,7 @@ const READABLE = new Map<Structure, string>([
   ['a link to the domain of the own address', 'a link to the domain of the sender’s address'],
   ['an account of a messenger in the text', 'a messenger account in the text'],
   ['mostly capitals', 'mostly capital letters'],
-  ['an emoji or a sign of attention', 'an emoji or a warning sign'],
+  ['an emoji or a sign of attention', 'an eye-catching emoji or symbol'],
   ['lines that are set apart', 'a list'],
   ['a free mail address', 'an address at a free email provider'],
   ['an address without a trace of the name', 'an address that does not contain the name'],
