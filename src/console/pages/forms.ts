@@ -233,7 +233,7 @@ function Use({ form }: { readonly form: AnyForm }): ComponentChildren {
       <${Ready} of=${snippets} lines=${5}>
         ${({ snippets: all }: AnswerOf<typeof formTools.snippets>) => {
           const chosen = all.find((one) => one.style === style);
-          return html`<${Tabs} label="Kinds of code" tabs=${all.map((one) => [one.style, STYLES[one.style]] as const)} chosen=${style} choose=${setStyle}>
+          return html`<${Tabs} label="Code formats" tabs=${all.map((one) => [one.style, STYLES[one.style]] as const)} chosen=${style} choose=${setStyle}>
             <div class="code-block"><${Copy} text=${chosen?.code ?? ''} what="code" /><pre class="tall" tabindex="0">${chosen?.code}</pre></div>
           <//>`;
         }}

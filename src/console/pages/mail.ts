@@ -320,7 +320,7 @@ function AttemptCard({ attempt, isOpen }: { readonly attempt: Attempt; readonly 
   </details>`;
 }
 
-const SIDES = { client: 'We: ', server: 'Server: ', note: 'Note: ' } as const;
+const SIDES = { client: 'Client: ', server: 'Server: ', note: 'Note: ' } as const;
 const CLASSES = { client: 'client', server: 'server', note: 'remark' } as const;
 const SIGNS = { client: '>', server: '<', note: '-' } as const;
 
@@ -334,7 +334,7 @@ const STEPS: Readonly<Record<string, string>> = {
   judged: 'Spam filter',
   message: 'Queued',
   attempt: 'Attempt',
-  end: 'Settled',
+  end: 'Result',
   event: 'Event',
   webhook: 'Webhook',
   waits: 'Waiting',
