@@ -49,7 +49,7 @@ export const FULL: readonly Permission[] = PERMISSIONS.filter((permission) => pe
 export function grantKey(maker: Principal, wanted: WantedKey): KeyGrant | TooMuch {
   const { environment = maker.environment, name } = wanted;
   if (maker.environment === 'test' && environment !== 'test')
-    return { kind: 'too much', message: 'A test key makes only test keys.' };
+    return { kind: 'too much', message: 'A test key can create only test keys.' };
   const permissions =
     wanted.permissions === undefined
       ? FULL.filter((permission) => maker.permissions.has(permission))
@@ -130,15 +130,15 @@ function looserThan(maker: Principal, wanted: Restrictions): string | undefined 
   const { ip_whitelist: networks, expires_at: end, ...held } = maker.restrictions;
   const network = networks && wanted.ip_whitelist?.find((each) => !networkWithin(each, networks));
   if (network !== undefined)
-    return `This key may not be used from all of ${network}, and a key that it makes may not either.`;
+    return `This key may not be used from all of ${network}, so a key that it creates may not either.`;
   const domain = wanted.domain_restrictions?.find((each) => !mayTouch(maker, each));
-  if (domain !== undefined) return `This key may not be used for ${domain}, and a key that it makes may not either.`;
+  if (domain !== undefined) return `This key may not be used for ${domain}, so a key that it creates may not either.`;
   for (const name of ['rate_limit', 'burst_limit'] as const) {
     const most = held[name];
     if (most !== undefined && (wanted[name] ?? most) > most)
-      return `The ${name} of this key is ${most}; a key that it makes may have no more.`;
+      return `The ${name} of this key is ${most}; a key that it creates may not have more.`;
   }
   return end !== undefined && wanted.expires_at !== undefined && Date.parse(wanted.expires_at) > Date.parse(end)
-    ? `This key expires at ${end}; a key that it makes may not outlive it.`
+    ? `This key expires at ${end}; a key that it creates must not expire later.`
     : undefined;
 }

@@ -192,14 +192,14 @@ export function createConsent(parts: ConsentParts): Consent {
     const { hostname } = config().server;
     const text = `The account ${accountName(account)} on the mail server ${hostname} has named this address as a recipient.
 
-It wants to send what visitors write into its web forms, mail that it forwards, and notices about both to ${address}.
+It wants to send submissions to its web forms, mail that it forwards, and notices about both to ${address}.
 
 To get this mail, open this link within ${LINK_DAYS} days and press "Agree":
 
 ${link}
 
-Nothing is sent to you before you do. If you do not know the account, ignore this mail, or open the link and press
-"Never again": then this server mails you nothing more, whoever asks.
+Nothing is sent to you until you agree. If you do not know the account, ignore this email. To stop all mail from this
+server, whoever requests it, open the link and press "Never again".
 `;
     return { tenant: OPERATOR, to: address, subject: `Confirm that you want mail through ${hostname}`, text };
   }

@@ -102,7 +102,7 @@ async function placeOf(
     // The last time it fails as it does.
     if (tries === MAX_TRIES) await store.write(unit);
     else if ((await writeIfMet(store, unit)) === undefined) continue;
-    const reply = `451 4.7.1 ${usedUp(allowance)} This mail waits for its turn.`;
+    const reply = `451 4.7.1 ${usedUp(allowance)} This mail is waiting.`;
     // One value for all that wait for the same time: the queue writes them down together.
     const waits = places.flatMap(({ at, count }) => {
       const wait = { until: at, reply };
@@ -241,12 +241,15 @@ function tooMany({ plan, per_hour, per_day }: MessageAllowance, count: number): 
   const most = Math.min(per_hour ?? Infinity, per_day ?? Infinity);
   if (count <= most) return undefined;
   const span = most === per_hour ? 'an hour' : 'a day';
-  return `This has ${count} recipients, and the plan ${plan} allows ${most} in ${span}. Send fewer at a time.`;
+  return `There are ${count} recipients, but the plan ${plan} allows ${most} ${span}. Send to fewer at a time.`;
 }
 
 function usedUp({ plan, per_hour, per_day }: MessageAllowance): string {
-  const limits = [per_hour === null ? [] : `${per_hour} an hour`, per_day === null ? [] : `${per_day} a day`].flat();
-  return `The plan ${plan} allows messages to ${limits.join(' and ')}, and the account has used them up.`;
+  const limits = [
+    per_hour === null ? [] : `${per_hour} recipients an hour`,
+    per_day === null ? [] : `${per_day} recipients a day`,
+  ].flat();
+  return `The account has reached the limit of the plan ${plan}: ${limits.join(' and ')}.`;
 }
 
 function inWords(ms: number): string {

@@ -156,7 +156,7 @@ export async function push(given: Push, parts: PushParts): Promise<PushOutcome> 
       return outcome;
     } catch (error) {
       if (!(error instanceof UnmetError)) throw error;
-      if (tries === MAX_TRIES) return conflict('Others push this project at the same time; try again.');
+      if (tries === MAX_TRIES) return conflict('Someone else is pushing this project at the same time. Try again.');
     }
   }
 }
@@ -175,7 +175,7 @@ export async function editDomains(
     if (managed !== undefined) return managed;
     const yaml = await parts.reader.edit(revision.yaml, edit, { tenant });
     if (yaml === undefined)
-      return conflict(`The configuration of ${slug} cannot be edited: change its YAML and push it.`);
+      return conflict(`The configuration of ${slug} cannot be edited automatically: change its YAML and push it.`);
     const bundle = { yaml, files: revision.files };
     const source = row.source === 'api' ? 'api' : 'push';
     const change = { tenant, slug, author, bundle, source, base: row.revision, dryRun: false, asks: false } as const;
@@ -196,7 +196,7 @@ export function placesIn(config: Pick<ProjectConfig, 'domains' | 'collections' |
   return isWider ? [...domains, undefined] : domains;
 }
 
-const MOVED_ON = 'Another revision of the project has come into force meanwhile: look at what would change now.';
+const MOVED_ON = 'Another revision of the project has been deployed in the meantime: check the changes again.';
 /** The refusal of a push to a project that a file manages. */
 export function managedByFile(row: ProjectRow | undefined): Extract<PushOutcome, { kind: 'conflict' }> | undefined {
   if (row?.source !== 'file') return undefined;
@@ -226,14 +226,14 @@ async function readPush({ tenant, slug, bundle }: Push, { reader, snapshot }: Pu
     wrong.push({ path: ['project', 'slug'], message });
   }
   if (Object.keys(domains).length > MAX_DOMAINS) {
-    wrong.push({ path: ['domains'], message: `expected ${MAX_DOMAINS} domains at most` });
+    wrong.push({ path: ['domains'], message: `expected at most ${MAX_DOMAINS} domains` });
   }
   if (wrong.length > 0) return { kind: 'invalid', problems: await reader.locate(yaml, wrong, { tenant }) } as const;
   const names = new Set(named.files.map(normalize));
   const { used = [], unused = [] } = Object.groupBy(Object.entries(files), ([name]) =>
     names.has(normalize(name)) ? 'used' : 'unused',
   );
-  const idle = unused.map(([name]) => ({ path: [], message: `the file ${name} is not named by any template` }));
+  const idle = unused.map(([name]) => ({ path: [], message: `no template or theme refers to the file ${name}` }));
   const warnings = [...result.warnings, ...(await reader.locate(yaml, idle, { tenant }))];
   return { next: result.ok, bundle: { yaml, files: Object.fromEntries(used) }, warnings };
 }
@@ -263,8 +263,8 @@ async function unconfirmed(
     if (status !== 'pending' && status !== 'refused') return [];
     const message =
       status === 'pending'
-        ? `mail for ${address} waits until it agrees to get it: a link is mailed there`
-        : `${address} wants no mail from this server and gets none of this`;
+        ? `mail for ${address} waits for confirmation: a link is emailed to this address`
+        : `${address} wants no mail from this server and gets none`;
     return [{ path, message }];
   });
   return found.length === 0 ? [] : reader.locate(bundle.yaml, found.slice(0, MAX_LISTED), { tenant });

@@ -339,13 +339,13 @@ export class Sessions {
 `;
       return { statement, text: `${heading}${linkUrl(origin, token)}` };
     });
-    const text = `Somebody, probably you, asked for a link to sign in to the console of ${hostname}.
+    const text = `Someone, probably you, requested a link to sign in to the console of ${hostname}.
 
-Open it by ${isoTime(created_at + MAILED_LINK_MS).slice(11, 16)} UTC, in the browser in which you asked for it:
+Open it by ${isoTime(created_at + MAILED_LINK_MS).slice(11, 16)} UTC, in the browser in which you requested it:
 
 ${links.map((link) => link.text).join('\n\n')}
 
-It works once. If it was not you, ignore this mail: the link does not work in any other browser.
+It works once. If it was not you, ignore this email: the link does not work in any other browser.
 `;
     const mail = accountMail({ tenant: OPERATOR, to: first.email, subject: `Sign in to ${hostname}`, text });
     return [...links.map(({ statement }) => statement), ...mail];

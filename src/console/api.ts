@@ -213,7 +213,7 @@ async function ask(
 
 /** What is thrown where an answer did not come, or did not come whole. */
 export function unreachable(): ApiError {
-  const message = 'The server does not answer. Check your connection and try again.';
+  const message = 'The server is not responding. Check your connection and try again.';
   return new ApiError(message, { status: 0, code: 'UNREACHABLE' });
 }
 
@@ -226,7 +226,7 @@ async function refusalOf(response: Response): Promise<ApiError> {
     const refusal = JSON.parse(text) as ApiRefusal;
     return new ApiError(refusal.error ?? response.statusText, { request_id: requestId, ...refusal, status });
   } catch {
-    return new ApiError(`The server answers ${status} ${response.statusText}.`, { status, request_id: requestId });
+    return new ApiError(`The server responded with ${status} ${response.statusText}.`, { status, request_id: requestId });
   }
 }
 

@@ -53,8 +53,8 @@ function Views({ session }: { readonly session: Session }): ComponentChildren {
   const { acting_for: actingFor, environment } = session;
   if (actingFor === null && environment === 'live') return null;
   return html`<div class="note warn views" role="status">
-    ${actingFor !== null && html`<p><span>You act for <strong>${actingFor.name}</strong>.</span> <button type="button" class="quiet small" onClick=${() => actForAccount(undefined)}>Stop</button></p>`}
-    ${environment === 'test' && html`<p>Test view: what test keys made. <button type="button" class="quiet small" onClick=${() => view('live')}>Show live data</button></p>`}
+    ${actingFor !== null && html`<p><span>You are acting for <strong>${actingFor.name}</strong>.</span> <button type="button" class="quiet small" onClick=${() => actForAccount(undefined)}>Stop</button></p>`}
+    ${environment === 'test' && html`<p>Test view: data created with test keys. <button type="button" class="quiet small" onClick=${() => view('live')}>Show live data</button></p>`}
   </div>`;
 }
 
@@ -78,11 +78,11 @@ function Shown({ path }: { readonly path: string }): ComponentChildren {
     return () => void (isWanted = false);
   }, [load]);
   if (entry === undefined) {
-    return html`<div class="empty"><h1>There is no such page</h1><p><a href=${href('/')}>Overview</a></p></div>`;
+    return html`<div class="empty"><h1>Page not found</h1><p><a href=${href('/')}>Overview</a></p></div>`;
   }
   if (loaded === undefined || loaded.load !== load) return html`<${Loading} lines=${6} />`;
   if (loaded.component === undefined)
-    return html`<div class="note bad" role="alert"><p>This page could not be loaded. It may be of a version before an upgrade. <a href=${location.href} target="_self">Load it again</a></p></div>`;
+    return html`<div class="note bad" role="alert"><p>This page could not be loaded. The server may have been upgraded. <a href=${location.href} target="_self">Reload the page</a></p></div>`;
   return html`<${loaded.component} params=${params} />`;
 }
 

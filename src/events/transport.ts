@@ -97,8 +97,8 @@ export function createWebhookTransport(options: WebhookTransportOptions): Transp
 
   async function tell(target: Target, { id, attempt }: { id: string; attempt: number }): Promise<End> {
     const event = target.event === null ? undefined : await findEventOf(store, target.tenant, target.event);
-    if (event === undefined) return { outcome: 'bounced', reply: 'the event is not kept any more' };
-    if (attempt > MAX_ATTEMPTS) return { outcome: 'bounced', reply: 'the daemon ended during the last attempt' };
+    if (event === undefined) return { outcome: 'bounced', reply: 'the event is no longer kept' };
+    if (attempt > MAX_ATTEMPTS) return { outcome: 'bounced', reply: 'the daemon stopped during the last attempt' };
     const body = await bodyOfEvent(store, event);
     const at = clock.now();
     const began = clock.monotonic();
@@ -187,20 +187,20 @@ function deadBecause({ failing_since, failed_at }: WebhookRow, posted: Posted, n
   if (posted.kind === 'gone') return 'The target answered 410 Gone.';
   if (failing_since === null || failed_at === null) return undefined;
   if (failed_at < now - QUIET_MS || now - failing_since < DEAD_AFTER_MS) return undefined;
-  return `Every attempt has failed since ${isoTime(failing_since)}; the last: ${posted.words}`;
+  return `Every attempt has failed since ${isoTime(failing_since)}. The last result: ${posted.words}`;
 }
 
 function alertOf({ id, url }: WebhookRow, reason: string): Alert {
   return {
     subject: `A webhook was disabled: ${URL.canParse(url) ? new URL(url).host : id}`,
     text: [
-      `The webhook ${id} was disabled. Nothing more is posted to`,
+      `The webhook ${id} was disabled. Nothing more is posted to this URL:`,
       url,
       '',
       reason,
       '',
       `Once its target works, enable it with PATCH /webhooks/${id} {"status": "active"}.`,
-      `POST /webhooks/${id}/replay {"since": "<time>"} then sends what it missed.`,
+      `POST /webhooks/${id}/replay {"since": "<time>"} then sends the missed events.`,
     ].join('\n'),
   };
 }

@@ -137,7 +137,7 @@ async function commit(store: Store, entry: Entry, visitor: Addressee): Promise<v
     if (error instanceof UnknownOutcomeError) throw error.of(entry.accepted.id);
     if (!(error instanceof UnmetError) || visitor.kind !== 'to') throw error;
     // The mailbox had its mail today: the submission counts all the same.
-    await commit(store, entry, withheld('the address had one within 24 hours'));
+    await commit(store, entry, withheld('the address got one within the last 24 hours'));
   }
 }
 

@@ -293,7 +293,7 @@ export async function verifyCaptcha(
   });
   if (reply.kind !== 'answered') return { kind: 'unverified', reason: reply.reason };
   const answer = parseVerdict(reply.text);
-  if (answer === undefined) return { kind: 'unverified', reason: `${reply.status}, and no verdict` };
+  if (answer === undefined) return { kind: 'unverified', reason: `${reply.status} without a verdict` };
   if (answer.success) return isLikely(answer.score) ? { kind: 'passed' } : { kind: 'failed', reason: 'low score' };
   const codes = answer['error-codes'];
   const reason = codes.join(', ').slice(0, 200);

@@ -67,7 +67,7 @@ async function lookAt(watched: FallbackRow, parts: FallbackParts): Promise<void>
   const { tenant, domain, environment } = row;
   const { fallbackTo } = form;
   const failed = [...new Set(missing.map(({ recipient }) => recipient))].sort();
-  const reply = missing.find(({ last_reply }) => last_reply !== null)?.last_reply ?? 'it was not tried yet';
+  const reply = missing.find(({ last_reply }) => last_reply !== null)?.last_reply ?? 'no delivery attempt yet';
   const ttl = snapshot().server.delivery.expire.default;
   const used = await writeIfMet(store, [
     useFallback({ submission, used_at: now }, 1),

@@ -217,11 +217,11 @@ export function createFormSource(options: FormSourceOptions): Source {
   return {
     async prepare(message) {
       const submission = message.submission === null ? undefined : await submissionToMail(store, message.submission);
-      if (submission === undefined) return { kind: 'unrenderable', reason: 'the submission that it tells of is gone' };
+      if (submission === undefined) return { kind: 'unrenderable', reason: 'the submission no longer exists' };
       const { id, domain, tenant } = message;
       if (submission.domain_status === 'failed') {
         throw new Error(
-          `the DNS records of ${domain} have been wrong for too long: its mail waits until they are right`,
+          `the DNS records of ${domain} have been wrong for too long: its mail waits until they are correct`,
         );
       }
       const mails = await compose(message, submission);
@@ -493,7 +493,7 @@ async function renderMail(
   const values = new Map(expressions.map((source, i) => [source, okOr(mail, source, results[i])?.text]));
   const custom = own ? okOr(mail, name, results.at(-1)) : undefined;
   if (!own && !isBuiltin(name))
-    mail.onFault(name, { ...NO_PLACE, template: name, message: 'there is no such template' });
+    mail.onFault(name, { ...NO_PLACE, template: name, message: 'the template does not exist' });
   return {
     ...(custom ?? builtins(timezone)[type](variables)),
     lines: lines.map((line) => {

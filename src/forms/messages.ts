@@ -127,14 +127,14 @@ export async function addresseeOf(visit: Visit, { store, limits }: AddresseePart
   const address = visitorOf(visit);
   if (address === undefined) return withheld('the visitor gave no address');
   if (isRole(address)) return withheld('the address is a role address');
-  if (isOurs(address, form)) return withheld('the address is one of the form or its domain');
+  if (isOurs(address, form)) return withheld('the address belongs to the form or its domain');
   const { tenant } = form;
   if (await isSuppressed(store, tenant, address)) return withheld('the address is on the suppression list');
-  if (await isRefused(store, address)) return withheld('the address wants no mail of this server');
+  if (await isRefused(store, address)) return withheld('the address wants no mail from this server');
   const client = await limits.take(`acknowledged:${tenant}:${clientBucket(ip)}`, PER_CLIENT);
-  if (!client.allowed) return withheld(`the visitor has caused ${PER_CLIENT.count} within an hour`);
+  if (!client.allowed) return withheld(`the visitor has reached the limit of ${PER_CLIENT.count} an hour`);
   const { allowed } = await limits.take(`acknowledged:${counterOf(form)}`, PER_FORM);
-  return allowed ? { kind: 'to', address } : withheld(`the form has caused ${PER_FORM.count} within an hour`);
+  return allowed ? { kind: 'to', address } : withheld(`the form has reached the limit of ${PER_FORM.count} an hour`);
 }
 
 /** The address that the visitor gave. */

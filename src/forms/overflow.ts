@@ -65,15 +65,15 @@ async function mailAbout({ form: id, tenant, name, count }: FormOverflowRow, par
   const to =
     tenant === OPERATOR ? responsible(form?.project, server).address : (await findTenant(store, tenant))?.email;
   if (to === undefined) return [];
-  const limit = form === undefined ? '' : ` of ${form.maxPerHour}`;
+  const limit = form === undefined ? '' : ` of ${form.maxPerHour} submissions per hour`;
   const subject = `${count} ${count === 1 ? 'submission' : 'submissions'} to the form ${id} not mailed`;
-  const text = `The form "${name}" (${id}) exceeded its limit${limit} submissions per hour (max_per_hour) by ${count}.
+  const text = `The form "${name}" (${id}) exceeded its limit${limit} (max_per_hour) by ${count}.
 
 These submissions were kept as spam, with the reason max_per_hour, and not mailed. To list them:
 
     postern submissions list ${id} --status spam
 
-To release one, use POST /submissions/<id>/ham of the API. If this volume is normal, raise max_per_hour of the form.
+To release one, use POST /submissions/<id>/ham in the API. If this volume is normal, raise max_per_hour for the form.
 
 You receive at most one such email per hour.
 `;

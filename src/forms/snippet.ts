@@ -87,7 +87,7 @@ ${style === 'fetch' || style === 'react' ? `  ${status}\n` : ''}</form>
 `;
 }
 
-const COMMENT = 'People do not see this field; who fills it in is no person.';
+const COMMENT = 'People do not see this field; only bots fill it in.';
 const HTML = {
   hidden: 'style="position: absolute; left: -9999px"',
   comment: `<!-- ${COMMENT} -->`,
@@ -199,7 +199,7 @@ function fetchScript(id: string): string {
       status.textContent = faults.length > 0 ? faults.join(' ') : answer.message;
       if (answer.success) form.reset();
     } catch {
-      status.textContent = 'It could not be sent. Please try again.';
+      status.textContent = 'The form could not be sent. Please try again.';
     }
     button.disabled = false;
   });
@@ -231,7 +231,7 @@ export function ContactForm() {
       setStatus(faults.length > 0 ? faults.join(' ') : answer.message);
       if (answer.success) form.reset();
     } catch {
-      setStatus('It could not be sent. Please try again.');
+      setStatus('The form could not be sent. Please try again.');
     }
     setSending(false);
   }

@@ -127,14 +127,14 @@ function recipientsFault(email: NewEmail, { principal, snapshot }: Asker): Fault
   const lists = { to: email.to, cc: email.cc, bcc: email.bcc };
   const addresses = new Set(Object.values(lists).flatMap((list) => list.map(({ address }) => address)));
   const { recipients: most } = snapshot.server.limits;
-  if (addresses.size > most) return faultAt('to', `with cc and bcc must be ${most} recipients at most`);
+  if (addresses.size > most) return faultAt('to', `must be at most ${most} recipients, including cc and bcc`);
   if (principal.environment === 'live') {
     for (const [path, list] of Object.entries(lists)) {
-      if (list.some(isSandbox)) return faultAt(path, `has an address at ${SANDBOX_DOMAIN}, which are for test keys`);
+      if (list.some(isSandbox)) return faultAt(path, `has an address at ${SANDBOX_DOMAIN}, which is for test keys`);
     }
   }
   if (!email.unsubscribe) return undefined;
-  if (addresses.size > 1) return faultAt('unsubscribe', 'needs a mail of its own for each recipient');
+  if (addresses.size > 1) return faultAt('unsubscribe', 'needs a separate email for each recipient');
   const given = Object.keys(email.headers).find((name) => name.toLowerCase().startsWith('list-unsubscribe'));
   return given === undefined ? undefined : faultAt(`headers.${given}`, 'cannot be combined with unsubscribe');
 }
@@ -161,7 +161,7 @@ function sizeFault({ attachments }: NewEmail, { text, html = '' }: Content, { se
   if (size <= largest) return undefined;
   return fault(
     'BODY_TOO_LARGE',
-    `The mail would have ${Math.ceil(size)} bytes when encoded, and ${largest} are allowed.`,
+    `The email would have ${Math.ceil(size)} bytes when encoded; at most ${largest} are allowed.`,
   );
 }
 
@@ -271,21 +271,21 @@ const MAX_HEADER_LENGTH = 2000;
 /** The fault of the first header that cannot be set; undefined where all can. */
 function headersFault(headers: Readonly<Record<string, string>>): Fault | undefined {
   const names = Object.keys(headers);
-  if (names.length > MAX_HEADERS) return faultAt('headers', `must be ${MAX_HEADERS} at most`);
+  if (names.length > MAX_HEADERS) return faultAt('headers', `must have at most ${MAX_HEADERS} entries`);
   const seen = new Set<string>();
   for (const [name, value] of Object.entries(headers)) {
     const path = `headers.${name.slice(0, 100)}`;
     if (!isFreeHeader(name)) {
       return faultAt(
         path,
-        'cannot be set: X-…, List-…, In-Reply-To, References, Feedback-ID, Precedence and the like can',
+        'cannot be set; X-…, List-…, In-Reply-To, References, Feedback-ID, Precedence and similar headers can',
       );
     }
     if (seen.has(name.toLowerCase())) return faultAt(path, 'is given twice');
     seen.add(name.toLowerCase());
     // oxlint-disable-next-line no-control-regex -- they are what must not be in it
     if (/[\x00-\x08\x0a-\x1f\x7f]/.test(value)) return faultAt(path, 'must be one line');
-    if (value.length > MAX_HEADER_LENGTH) return faultAt(path, `must have ${MAX_HEADER_LENGTH} characters at most`);
+    if (value.length > MAX_HEADER_LENGTH) return faultAt(path, `must have at most ${MAX_HEADER_LENGTH} characters`);
   }
   return undefined;
 }
@@ -359,12 +359,12 @@ function planOf({ email, project, domain }: Wording, now: number): Plan {
     };
   }
   if (text !== undefined) return withSubject(subject, html === undefined ? { text } : { text, html });
-  return faultAt('template', 'is missing: a mail needs a template, text or html');
+  return faultAt('template', 'is missing: an email needs a template, text or html');
 }
 
 function withSubject(subject: string | undefined, content: Omit<Content, 'subject'>): Content | Fault {
   if (subject === undefined || subject.trim() === '') {
-    return faultAt('subject', 'is missing, and there is no template that has one');
+    return faultAt('subject', 'is missing, and no template provides one');
   }
   return { ...content, subject };
 }
@@ -386,7 +386,7 @@ function projectOf(email: NewEmail, own: readonly Project[]): Project | undefine
   if (first === undefined) return notFound(template);
   if (rest.length === 0) return first;
   const spellings = [first, ...rest].map((project) => `${project.slug}/${template}`);
-  return faultAt('template', `is in several projects; name one: ${spellings.join(', ')}`);
+  return faultAt('template', `is in several projects; choose one: ${spellings.join(', ')}`);
 }
 
 function has({ config }: Project, name: string): boolean {

@@ -59,8 +59,8 @@ export async function sendingFault(domain: string, principal: Principal, store: 
   return fault(
     'DOMAIN_NOT_VERIFIED',
     status === undefined
-      ? `${domain} is no domain of this account: add it, and publish its records.`
-      : `The DNS records of ${domain} are ${status === 'pending' ? 'not published yet' : 'broken'}: GET /domains/${domain}, or postern domains setup ${domain}, lists them.`,
+      ? `${domain} is not a domain of this account: add it and publish its records.`
+      : `The DNS records of ${domain} are ${status === 'pending' ? 'not published yet' : 'broken'}: to list them, use GET /domains/${domain} or postern domains setup ${domain}.`,
   );
 }
 

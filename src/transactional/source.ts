@@ -36,7 +36,7 @@ export function createTransactionalSource({ store, signing, submitted }: Transac
       const { id, domain, tenant } = message;
       if ((await domainStatus(store, tenant, domain)) === 'failed') {
         throw new Error(
-          `the DNS records of ${domain} have been wrong for too long: its mail waits until they are right`,
+          `the DNS records of ${domain} have been wrong for too long: its mail waits until they are correct`,
         );
       }
       const email = readEmail(message.source);

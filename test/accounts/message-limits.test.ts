@@ -152,7 +152,7 @@ test('what strangers cause waits for its turn, one behind the other, and program
     ['dlv_5', 24 * 60],
   ]);
   expect([...waits.values()].map(({ reply }) => reply)[0]).toMatch(
-    /^451 4\.7\.1 The plan free allows messages to 3 an hour/,
+    /^451 4\.7\.1 The account has reached the limit of the plan free: 3 recipients an hour/,
   );
   expect(await send(1)).toBe(`later: ${24 * 60} min`);
   await limits.release(id);

@@ -48,11 +48,11 @@ test('a first form is made, tried, looked at and deleted', async () => {
   await expectGood(page);
   await page.getByRole('tab', { name: 'Preview' }).click();
   await page.frameLocator('iframe').getByText('Ada Lovelace').first().waitFor();
-  await page.getByLabel('With which data').selectOption({ label: 'With your own words' });
+  await page.getByLabel('Data', { exact: true }).selectOption({ label: 'Your own data' });
   await page.getByLabel('Fields').fill('email: bo@inbox.test\nmessage: <b>Hi</b>');
   await page.frameLocator('iframe').getByText('<b>Hi</b>').waitFor();
   await expectGood(page);
-  await page.getByLabel('With which data').selectOption({ index: 2 });
+  await page.getByLabel('Data', { exact: true }).selectOption({ index: 2 });
   await page.frameLocator('iframe').getByText('Ada Lovelace').first().waitFor();
   await page.getByLabel('What to show').selectOption('error');
   await page.frameLocator('iframe').getByRole('alert').waitFor();
@@ -61,7 +61,7 @@ test('a first form is made, tried, looked at and deleted', async () => {
   await page.getByRole('button', { name: 'Delete form' }).click();
   await page.getByLabel('Type').fill('Newsletter');
   await page.getByRole('dialog').getByRole('button', { name: 'Delete form' }).click();
-  await page.getByText('The form Newsletter is deleted.').waitFor();
+  await page.getByText('The form Newsletter was deleted.').waitFor();
   expect(problems).toEqual([]);
 });
 
@@ -95,7 +95,7 @@ test('a template is changed with its mail beside it, pushed, and put back', asyn
   await expectGood(page);
   await page.getByRole('button', { name: 'Restore' }).click();
   await page.getByRole('dialog').getByRole('button', { name: 'Restore revision' }).click();
-  await page.getByText('The revision is deployed.').waitFor();
+  await page.getByText('The revision was deployed.').waitFor();
   expect(problems).toEqual([]);
 });
 
@@ -122,7 +122,7 @@ test('a webhook is added, tested, understood and replayed', async () => {
   await page.getByRole('button', { name: 'Add webhook' }).first().click();
   await expectGood(page);
   await page
-    .getByRole('textbox', { name: 'Address' })
+    .getByRole('textbox', { name: 'URL' })
     .fill(`http://127.0.0.1:${(receiver.address() as AddressInfo).port}/hook`);
   await page.getByRole('button', { name: 'Add webhook' }).click();
   await page.getByText('whsec_').waitFor();
@@ -142,7 +142,7 @@ test('a webhook is added, tested, understood and replayed', async () => {
   await page.getByText('"message": "Are you open?"').waitFor();
   await expectGood(page);
   await page.getByRole('button', { name: 'Replay' }).click();
-  await page.getByText('The delivery is sent again.').waitFor();
+  await page.getByText('The delivery is being sent again.').waitFor();
   expect(problems).toEqual([]);
 });
 
@@ -161,7 +161,7 @@ test('a key is made with the permissions that it needs, and revoked', async () =
   await page.getByRole('button', { name: 'Revoke' }).click();
   await page.getByRole('dialog').getByText('cannot be undone').waitFor();
   await page.getByRole('button', { name: 'Revoke key' }).click();
-  await page.getByText('The key Newsletter script is revoked.').waitFor();
+  await page.getByText('The key Newsletter script was revoked.').waitFor();
   expect((await ask()).status).toBe(401);
   expect(problems).toEqual([]);
 });
@@ -169,7 +169,7 @@ test('a key is made with the permissions that it needs, and revoked', async () =
 test('a suppressed address gets mail again, and that is taken back', async () => {
   const { page, problems } = await open('/suppressions');
   await page.getByRole('button', { name: 'Add address' }).click();
-  await page.getByRole('textbox', { name: 'Address' }).fill('gone@customer.test');
+  await page.getByRole('textbox', { name: 'Email address' }).fill('gone@customer.test');
   await page.getByRole('button', { name: 'Suppress' }).click();
   await page.getByRole('button', { name: 'Remove' }).click();
   await page.getByRole('button', { name: 'Undo' }).click();

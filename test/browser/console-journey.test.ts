@@ -105,7 +105,7 @@ async function journey(page: BrowserPage): Promise<void> {
   await user.press('Hold');
   await user.see('Mail for inbox.test is held');
   await user.press('Release inbox.test');
-  await user.see('inbox.test is released');
+  await user.see('inbox.test is no longer held');
 
   await user.page('API keys');
   await user.press('Create key');
@@ -115,7 +115,7 @@ async function journey(page: BrowserPage): Promise<void> {
   await user.press('Done');
   await user.press('Revoke');
   await user.press('Revoke key');
-  await user.see('The key Website is revoked.');
+  await user.see('The key Website was revoked.');
 }
 
 describe('a new operator gets along', () => {

@@ -80,7 +80,7 @@ test('a domain shows its records, its zone file, and where mail would go', async
   await page.getByText('Zone file').click();
   await page.getByRole('button', { name: 'Copy the zone file' }).waitFor();
   await page.getByRole('button', { name: 'Check now' }).click();
-  await page.getByText(/demo\.test is verified: 2 of 2 required records are right/).waitFor();
+  await page.getByText(/demo\.test is verified: 2 of 2 required records found/).waitFor();
   await expectGoodPage(page);
   for (const tab of ['DKIM keys', 'Reports', 'Forwarding']) {
     await page.getByRole('tab', { name: tab }).click();
@@ -123,7 +123,7 @@ test.each([390, 1280, 1920])(
     );
     await page.screenshot({ path: await resultPath(`domain-check-${width}.png`) });
     await row('DMARC').getByText('unknown').waitFor();
-    await check.getByText('example.test is degraded: 1 of 2 required records are right.').waitFor();
+    await check.getByText('example.test is degraded: 1 of 2 required records found.').waitFor();
     await page.getByRole('heading', { level: 1 }).getByText('degraded').waitFor();
     await page.screenshot({ path: await resultPath(`domain-checked-${width}.png`) });
     await expectGoodPage(page);

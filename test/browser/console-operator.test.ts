@@ -70,7 +70,7 @@ test('a destination is held and released, and a delivery cancelled', async () =>
   await expectGoodPage(page);
   await page.goBack();
   await row.getByRole('button', { name: 'Release inbox.test' }).click();
-  await page.getByText('inbox.test is released').waitFor();
+  await page.getByText('inbox.test is no longer held').waitFor();
   expect(problems).toEqual([]);
 });
 
@@ -94,7 +94,7 @@ test('an account is made, suspended, active again, and acted for', async () => {
   await page.getByText('The limits of Acme <b>Ltd</b> were changed.').waitFor();
   await expectGoodPage(page);
   await page.getByRole('button', { name: 'Act for this account' }).click();
-  await page.getByText('You act for Acme <b>Ltd</b>.').first().waitFor();
+  await page.getByText('You are acting for Acme <b>Ltd</b>.').first().waitFor();
   await page.getByRole('heading', { name: 'First steps' }).waitFor();
   await expectGoodPage(page);
   expect(problems).toEqual([]);
@@ -117,7 +117,7 @@ test('a submission is found in the log by its id, and a setting in the configura
   await expect.poll(() => page.url()).toMatch(/\?id=msg_/);
   await expectGoodPage(page);
   await page.getByRole('searchbox').fill('nonsense');
-  await page.getByText('An id has three letters').waitFor();
+  await page.getByText('An ID has three letters').waitFor();
   await page.getByRole('link', { name: 'Configuration' }).click();
   await page.getByRole('searchbox').fill('delivery.retry');
   await expect.poll(() => page.getByRole('row').count()).toBe(2);

@@ -39,7 +39,7 @@ test('by a mailed link, in the browser that asked for it; then with a key and a 
   await expectGoodPage(page);
   await page.getByLabel('Email address').fill('anna@inbox.test');
   await page.keyboard.press('Enter');
-  await page.getByRole('heading', { name: 'Check your mail' }).waitFor();
+  await page.getByRole('heading', { name: 'Check your email' }).waitFor();
   await expectGoodPage(page);
   const link = await mailedLink(world, 1);
 
@@ -95,7 +95,7 @@ test('where one-time codes are required, nothing else can be done first', async 
   await page.keyboard.press('Enter');
   // They stay until they are saved, although everything else is open now.
   await page.getByRole('button', { name: 'I have saved them' }).click();
-  await page.getByText('Signing in asks for a code').waitFor();
+  await page.getByText('Signing in requires a code').waitFor();
   expect(problems).toEqual([]);
 });
 
@@ -144,14 +144,14 @@ test('the operator acts for an account, visibly, also after a reload, until they
   await page.getByRole('link', { name: 'Accounts' }).click();
   await page.goto(`${world.url}/console/server/accounts/ten_anna`);
   await page.getByRole('button', { name: 'Act for this account' }).click();
-  const banner = page.locator('.views').filter({ hasText: 'You act for Anna’s bakery' });
+  const banner = page.locator('.views').filter({ hasText: 'You are acting for Anna’s bakery' });
   await banner.waitFor();
   await page.goto(`${world.url}/console/account`);
   await banner.waitFor();
   await page.getByText('ten_anna').waitFor();
   await expectGoodPage(page);
   await page.getByRole('button', { name: 'Show test data' }).click();
-  await page.getByText('Test view: what test keys made.').waitFor();
+  await page.getByText('Test view: data created with test keys.').waitFor();
   await page.getByRole('button', { name: 'Sign out' }).click();
   // Whoever signs in next in this tab acts for nobody.
   const { value } = await testKey(world.daemon.store, { tenant: 'ten_anna' });

@@ -157,7 +157,7 @@ test('every page says what failed, with the id of the request, and tries again',
   // Without a connection.
   await page.route(/\/api\/messages/, (route) => route.abort());
   await page.goto(`${world.url}/console/mail`);
-  await page.getByRole('alert').getByText('The server does not answer.').waitFor();
+  await page.getByRole('alert').getByText('The server is not responding.').waitFor();
   expect(problems.filter((text) => !text.includes('net::ERR_FAILED'))).toEqual([]);
 });
 
@@ -224,7 +224,7 @@ test('the keyboard alone is enough, and each thing that has the focus shows it',
   await dialog.waitFor();
   await to(/^button Revoke key/);
   await page.keyboard.press('Enter');
-  await page.getByText('The key Script is revoked.').waitFor();
+  await page.getByText('The key Script was revoked.').waitFor();
 
   await page.goto(`${world.url}/console/forms/example.test/contact`);
   await page.getByRole('tab', { name: 'Use' }).focus();

@@ -87,14 +87,14 @@ test('what came in is read, judged, taken back and deleted', async () => {
 
   // Many at once; a deletion is taken back, then not.
   await page.goto(`${world.url}/console/submissions`);
-  await page.getByLabel('Choose the submission of Ann').check();
-  await page.getByLabel('Choose the submission of Bea').check();
+  await page.getByLabel('Select the submission from Ann').check();
+  await page.getByLabel('Select the submission from Bea').check();
   await expectGoodPage(page);
   await page.getByRole('toolbar').getByRole('button', { name: 'Delete' }).click();
   await expect.poll(() => senders(page)).toHaveLength(2);
   await page.getByRole('button', { name: 'Undo' }).click();
   await expect.poll(() => senders(page)).toHaveLength(4);
-  await page.getByLabel('Choose the submission of Ann').check();
+  await page.getByLabel('Select the submission from Ann').check();
   await page.getByRole('toolbar').getByRole('button', { name: 'Delete' }).click();
   await page.goto(`${world.url}/console/submissions?view=all`);
   await page.getByRole('link', { name: /Cleo/ }).waitFor();

@@ -274,7 +274,7 @@ describe('a page on localhost', () => {
     const { page, world, site, open, leads } = await scene();
     await open('/example.test/contact', MESSAGE, { host: 'localhost' });
     await page.locator('textarea').fill('Hello from my laptop');
-    const said = `Pages of http://localhost:${site.port} may not use the form example.test/contact.`;
+    const said = `Pages on http://localhost:${site.port} may not use the form example.test/contact.`;
     const answer = await read(
       page,
       `fetch('${world.url}/example.test/contact', { method: 'POST', headers: { Accept: 'application/json' }, body: new FormData(document.forms[0]) })

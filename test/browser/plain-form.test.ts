@@ -212,7 +212,7 @@ describe('a plain form, without JavaScript', () => {
     await page.goto(`http://evil.test:${site.port}/theirs`);
     expect(await send(page)).toBe(403);
     const words = await page.getByRole('alert').innerText();
-    expect(words).toContain(`Pages of http://evil.test:${site.port} may not use the form example.test/contact.`);
+    expect(words).toContain(`Pages on http://evil.test:${site.port} may not use the form example.test/contact.`);
     expect(words).toContain('allowed_origins');
     expect(world.mx.mails.list()).toEqual([]);
     expect(problems).toEqual([]);

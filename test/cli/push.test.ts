@@ -82,7 +82,7 @@ shop.test is pending. To see the DNS records to add, run: postern domains setup 
     };
     expect(await runCommand(terminal, ['push'])).toBe(1);
     expect(terminal.err()).toBe(
-      'Another revision of the project has come into force meanwhile: look at what would change now.\n',
+      'Another revision of the project has been deployed in the meantime: check the changes again.\n',
     );
     expect(world.daemon.snapshot().domains.get('shop.test')?.forms.get('contact')?.name).toBe('Rival');
   });

@@ -243,7 +243,7 @@ describe('a target that does not take it', () => {
     await world.turn();
     expect(await world.webhook(id)).toMatchObject({
       status: 'disabled',
-      reason: `Every attempt has failed since ${new Date(start + 20 * DAY).toISOString()}; the last: 500 Internal Server Error`,
+      reason: `Every attempt has failed since ${new Date(start + 20 * DAY).toISOString()}. The last result: 500 Internal Server Error`,
     });
     expect(await world.letters()).toHaveLength(1);
   });

@@ -48,7 +48,7 @@ test('a program that sends more than its plan allows is told when it may go on; 
     const answer = await ask('POST', path, body);
     expect(answer).toMatchObject({ status: 429, json: { code: 'RATE_LIMITED' } });
     expect(answer.json['error']).toMatch(
-      /^The plan free allows messages to 3 an hour and 5 a day, .* Try again in \d+ minutes\.$/,
+      /^The account has reached the limit of the plan free: 3 recipients an hour and 5 recipients a day\. Try again in \d+ minutes\.$/,
     );
     expect(answer.retryAfter).toBeGreaterThan(3000);
     expect(answer.retryAfter).toBeLessThanOrEqual(3600);
@@ -92,7 +92,7 @@ test('leads wait for their turn, shown with the reason, and leave when the plan 
     days: Math.round((Date.parse(expires_at) - Date.parse(next_attempt_at)) / 86_400_000),
   }));
   const last_reply = expect.stringMatching(
-    /^451 4\.7\.1 The plan free allows messages to 3 an hour .* waits for its turn\.$/,
+    /^451 4\.7\.1 The account has reached the limit of the plan free: 3 recipients an hour .* This mail is waiting\.$/,
   );
   const one = { attempts: 0, last_reply, wait: 1, days: 5 };
   expect(waits).toEqual([one, one]);

@@ -114,7 +114,7 @@ domains: { example.test: { forms: { contact: { to: owner@inbox.test, acknowledgm
     return (await trace(id)).lines.filter((line) => line.startsWith('no acknowledgment'));
   };
   expect(await post('ann@inbox.test')).toEqual([]);
-  expect(await post('ann@inbox.test')).toEqual(['no acknowledgment: the address had one within 24 hours']);
+  expect(await post('ann@inbox.test')).toEqual(['no acknowledgment: the address got one within the last 24 hours']);
   expect(await post('postmaster@inbox.test')).toEqual(['no acknowledgment: the address is a role address']);
   const operator = await apiClient(world, { tenant: OPERATOR });
   await operator.ask('POST', '/suppressions', { address: 'bob@inbox.test' });

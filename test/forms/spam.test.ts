@@ -156,7 +156,7 @@ describe('no_mx', () => {
     const spamVerdict = await createSpamFilter({ ...FILTER_PARTS, refusesMail })(named, submissionOf(doubtful));
     expect(refusesMail.mock.calls).toEqual([['gone.example']]);
     expect(spamVerdict.verdict).toBe('spam');
-    expect(spamVerdict.reasons.at(-1)).toEqual({ name: 'no_mx', score: 10, detail: 'gone.example takes no mail' });
+    expect(spamVerdict.reasons.at(-1)).toEqual({ name: 'no_mx', score: 10, detail: 'gone.example accepts no mail' });
   });
 
   test('whoever can be answered passes', async () => {

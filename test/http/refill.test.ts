@@ -181,7 +181,7 @@ describe('what was typed is given back by a refusal', () => {
     const { status, text } = await http.request(ADDRESS, { body, headers: NAVIGATION });
     expect(status).toBe(429);
     expect(text).toContain('An hour of writing</textarea>');
-    expect(text).toMatch(/Please try again in about \d+ minutes\.<\/p>\n<\/div>\n<p>What you entered is below\./);
+    expect(text).toMatch(/Please try again in about \d+ minutes\.<\/p>\n<\/div>\n<p>Your entries are below\./);
     expect(text).toContain('<button type="submit">Send</button>');
   });
 

@@ -115,6 +115,6 @@ describe('a visitor is answered', () => {
       body: fields({ a: 'b' }),
       headers: { ...headers, 'Sec-Fetch-Mode': 'cors' },
     });
-    expect(json()['message']).toMatch(/^Ce formulaire .+ \(Pages of https:\/\/evil\.example .+\)$/);
+    expect(json()['message']).toMatch(/^Ce formulaire .+ \(Pages on https:\/\/evil\.example .+\)$/);
   });
 });

@@ -62,7 +62,7 @@ export function Failed({ error, retry }: { readonly error: ApiError; readonly re
       ${error.details.map(({ path, message }) => html`<li><code>${path}</code> ${message}</li>`)}
     </ul>`
     }
-    ${error.requestId !== undefined && html`<p class="soft">Request <code>${error.requestId}</code></p>`}
+    ${error.requestId !== undefined && html`<p class="soft">Request ID <code>${error.requestId}</code></p>`}
     ${retry && html`<button type="button" class="quiet" onClick=${retry}>Try again</button>`}
   </div>`;
 }

@@ -103,7 +103,7 @@ function QuestionDialog({ of }: { readonly of: Question }): ComponentChildren {
       <div>${text}</div>
       ${
         type !== undefined &&
-        html`<label>Type <code>${type}</code> to go on
+        html`<label>Type <code>${type}</code> to continue
         <input autocomplete="off" value=${typed} onInput=${(event: InputEvent) => setTyped(event.target instanceof HTMLInputElement ? event.target.value : '')}
       /></label>`
       }

@@ -15,7 +15,7 @@ type Show = 'notification' | 'acknowledgment' | 'confirmation' | 'thank_you' | '
 const SHOWS: readonly (readonly [Show, string])[] = [
   ['notification', 'Notification to you'],
   ['acknowledgment', 'Acknowledgment to the visitor'],
-  ['confirmation', 'Confirmation mail (double opt-in)'],
+  ['confirmation', 'Confirmation email (double opt-in)'],
   ['thank_you', 'Thank-you page'],
   ['error', 'Error page'],
 ];
@@ -48,13 +48,13 @@ export function Preview({ form, bundle }: PreviewProps): ComponentChildren {
     if (!isFirst.current && fields !== undefined) loaded.reload();
     isFirst.current = false;
   }, [settled]);
-  const sources = [[SAMPLE, 'With a sample'], [OWN, 'With your own words'], ...(latest.data ?? []).map(named)] as const;
+  const sources = [[SAMPLE, 'Sample data'], [OWN, 'Your own data'], ...(latest.data ?? []).map(named)] as const;
   return html`<div class="preview">
     <div class="filters">
       <${Select} label="What to show" value=${show} change=${setShow} options=${SHOWS} />
-      <${Select} label="With which data" value=${source} change=${setSource} options=${sources} />
+      <${Select} label="Data" value=${source} change=${setSource} options=${sources} />
     </div>
-    ${source === OWN && html`<${Field} label="Fields" rows=${5} value=${text} change=${setText} fault=${fields === undefined ? 'Write one field per line, such as name: Ada' : undefined} hint="One field per line." />`}
+    ${source === OWN && html`<${Field} label="Fields" rows=${5} value=${text} change=${setText} fault=${fields === undefined ? 'Enter one field per line, such as name: Ada' : undefined} hint="One field per line." />`}
     <${Ready} of=${loaded} lines=${6}>
       ${(shown: Shown) => html`<${Rendered} shown=${shown} />`}
     <//>
@@ -104,7 +104,7 @@ function Rendered({ shown }: { readonly shown: Shown }): ComponentChildren {
     ${
       errors.length > 0 &&
       html`<div class="note bad" role="alert">
-        <p><strong>${isNothing ? 'The configuration cannot be used yet.' : 'A template failed: the built-in one is shown.'}</strong></p>
+        <p><strong>${isNothing ? 'The configuration cannot be used yet.' : 'A template failed. The built-in template is shown.'}</strong></p>
         <ul>${errors.map(({ path, line, message, template }) => html`<li key=${`${path} ${line} ${message}`}>${template ?? path} ${template === null && `line ${line}`}: ${message}</li>`)}</ul>
       </div>`
     }

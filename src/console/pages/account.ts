@@ -25,9 +25,9 @@ export function Account(): ComponentChildren {
       <h2>Account</h2>
       <dl>
         <dt>Name</dt><dd>${account.name}</dd>
-        ${actingFor === null && html`<dt>Email</dt><dd>${tenant.email}</dd>`}
+        ${actingFor === null && html`<dt>Email address</dt><dd>${tenant.email}</dd>`}
         <dt>ID</dt><dd><${Code} text=${account.id} what="the ID of the account" /></dd>
-        <dt>This session</dt><dd>${session.operator ? 'The operator’s: it may act for any account.' : 'The owner’s.'} Ends by <${Time} at=${session.expires_at} short=${true} /></dd>
+        <dt>This session</dt><dd>${session.operator ? 'Operator session: it may act for any account.' : 'Owner session.'} Expires by <${Time} at=${session.expires_at} short=${true} /></dd>
       </dl>
     </section>
     <section class="card" aria-labelledby="codes">
@@ -69,7 +69,7 @@ function Codes({ session }: { readonly session: Session }): ComponentChildren {
   }
 
   if (recovery !== undefined) {
-    return html`<p><strong>One-time codes are set up.</strong> Save these recovery codes now: each replaces a code once, if you lose the device. They are not shown again.</p>
+    return html`<p><strong>One-time codes are set up.</strong> Save these recovery codes now: each one replaces a code once if you lose the device. They are not shown again.</p>
       <ul class="recovery">${recovery.map((one) => html`<li key=${one}><code>${one}</code></li>`)}</ul>
       <p class="actions"><${Copy} text=${recovery.join('\n')} what="all recovery codes" label="Copy all" /> <button type="button" onClick=${() => setRecovery(undefined)}>I have saved them</button></p>`;
   }
@@ -85,11 +85,11 @@ function Codes({ session }: { readonly session: Session }): ComponentChildren {
       <p><button type="button" class="link" onClick=${() => setBegun(undefined)}>Cancel</button></p>`;
   }
   if (session.totp.enabled) {
-    return html`<p><${Badge} tone="good">On<//> Signing in asks for a code of your authenticator app.</p>
+    return html`<p><${Badge} tone="good">On<//> Signing in requires a code from your authenticator app.</p>
       ${session.totp.required && html`<p class="soft">This server requires them: if you turn them off, you have to set them up again.</p>`}
       <${CodeForm} code=${code} change=${setCode} button="Turn off" kind="quiet" send=${turnOff} />`;
   }
-  return html`<p><${Badge}>Off<//> A key or a mailed link is enough to sign in. With one-time codes, a code of an authenticator app is needed, too.</p>
+  return html`<p><${Badge}>Off<//> An API key or an emailed link is enough to sign in. One-time codes also require an authenticator app.</p>
     <p><${Action} run=${start}>Set up one-time codes<//></p>`;
 }
 
@@ -140,13 +140,13 @@ function CodesOfOther({ name }: { readonly name: string }): ComponentChildren {
   async function end(): Promise<void> {
     const isMeant = await confirm({
       title: `Turn off the one-time codes of ${name}?`,
-      text: 'Then an API key or a mailed link is enough to sign in to this account, until its owner sets up codes again. Make sure that it is the owner who asks.',
+      text: 'An API key or an emailed link is then enough to sign in to this account, until its owner sets up codes again. Make sure that the owner asked for this.',
       action: 'Turn off codes',
     });
     if (!isMeant) return;
-    await doing(() => call<typeof totp.remove>('DELETE /auth/totp', { body: {} }), `${name} signs in without codes.`);
+    await doing(() => call<typeof totp.remove>('DELETE /auth/totp', { body: {} }), `${name} now signs in without codes.`);
   }
-  return html`<p>If the owner has lost the device and the recovery codes, you can turn them off.</p>
+  return html`<p>If the owner has lost the device and the recovery codes, you can turn the codes off.</p>
     <p><${Action} kind="quiet" run=${end}>Turn off codes of ${name}<//></p>`;
 }
 
@@ -160,7 +160,7 @@ function Sessions(): ComponentChildren {
     const name = browserOf(agent);
     const isMeant = await confirm({
       title: current ? 'End this session?' : `End the session in ${name}?`,
-      text: current ? 'You will be signed out.' : 'Whoever uses it has to sign in again.',
+      text: current ? 'You will be signed out.' : 'Anyone using it must sign in again.',
       action: 'End session',
     });
     if (!isMeant) return;
@@ -178,7 +178,7 @@ function Sessions(): ComponentChildren {
     <p class="soft">Where this account is signed in to the console. A session ends after 12 hours without use.</p>
     <${Ready} of=${loaded} lines=${3}>${() =>
       list.items.length === 0
-        ? html`<${Empty} title="Nobody is signed in"><p>Sessions are listed here while they last.</p><//>`
+        ? html`<${Empty} title="Nobody is signed in"><p>Active sessions are listed here.</p><//>`
         : html`<ul class="list sessions">${list.items.map((one) => html`<${Row} key=${one.id} of=${one} end=${() => end(one)} />`)}</ul><${More} list=${list} />`}<//>
   </section>`;
 }

@@ -69,8 +69,8 @@ export function DomainList(): ComponentChildren {
         : list.isLoading
           ? html`<${Loading} lines=${4} />`
           : list.error === undefined &&
-            html`<${Empty} title="No domain yet">
-              <p>Mail is sent in the name of a domain. Add yours, publish the records that are shown then, and it is verified within minutes.</p>
+            html`<${Empty} title="No domains yet">
+              <p>Mail is sent from your domain. Add it and publish the DNS records that are shown. It is then verified within minutes.</p>
               ${mayAdd && html`<p><button type="button" onClick=${() => setAdding(true)}>Add domain</button></p>`}
             <//>`
     }
@@ -118,7 +118,7 @@ function AddDomain(): ComponentChildren {
     <${Ready} of=${found} lines=${2}>
       ${() =>
         all.length === 0
-          ? html`<p>A domain belongs to a project, and there is none yet. <a href=${href('/projects')}>Create a project</a></p>`
+          ? html`<p>A domain belongs to a project, and there is no project yet. <a href=${href('/projects')}>Create a project</a></p>`
           : html`<form class="ask" onSubmit=${(event: Event) => {
               event.preventDefault();
               void add();
@@ -207,7 +207,7 @@ function Actions({
   const params = { domain };
   async function remove(): Promise<void> {
     const isHere = thisPage();
-    const text = `Its forms stop working, and mail for it is not forwarded any more. Queued mail is still sent: keep the DKIM records until it has gone.`;
+    const text = `Its forms stop working, and mail to it is no longer forwarded. Queued mail is still sent: keep the DKIM records until the queue is empty.`;
     if (!(await confirm({ title: `Remove ${domain}?`, text, action: 'Remove domain', type: domain }))) return;
     const done = await doing(
       () => call<typeof domains.remove>('DELETE /domains/:domain', { params }),
@@ -241,7 +241,7 @@ function Progress({ of: { domain, records, found, end } }: { readonly of: Check 
     <p role="status"><strong>${
       end === undefined
         ? `Looking up the records of ${domain}: ${found.size} of ${records.length} done`
-        : `${domain} is ${end.status}: ${ok} of ${required.length} required records are right.`
+        : `${domain} is ${end.status}: ${ok} of ${required.length} required records found.`
     }</strong></p>
     <ul class="lookups">${records.map((record) => {
       const { status } = found.get(idOf(record)) ?? {};
@@ -278,7 +278,7 @@ function Standing({ of: { status, reason, records, checked_at: at } }: { readonl
           ] as const)
         : ([
             'bad',
-            'The records have been wrong for too long: mail of this domain is held. It goes out once they are right.',
+            'The records have been wrong for too long: mail from this domain is held. It is sent once they are correct.',
           ] as const);
   return html`<div class="note ${tone}"><p>${text}</p>${reason !== null && html`<p>The domain is ${reason}.</p>`}<p class="soft small">${checked}</p></div>`;
 }
@@ -309,7 +309,7 @@ function RecordView({ record, domain }: { readonly record: DnsRecord; readonly d
       }
       ${
         (found.length > 0 || status !== 'ok') &&
-        html`<dt>In DNS today</dt><dd>${
+        html`<dt>In DNS now</dt><dd>${
           found.length === 0
             ? html`<span class="soft">${status === 'unknown' ? 'DNS did not answer' : 'nothing'}</span>`
             : found.map((text, i) =>
@@ -359,7 +359,7 @@ function Forwarding({ domain }: { readonly domain: string }): ComponentChildren 
                   </tr>`,
                 )}</tbody></table></div>`}
       <//>
-      <p><a href=${href('/inbound', { domain })}>Mail that came in for ${domain}</a></p>
+      <p><a href=${href('/inbound', { domain })}>Incoming mail for ${domain}</a></p>
     </section>`;
 }
 
@@ -426,17 +426,17 @@ function Keys({
 }): ComponentChildren {
   async function rotate(): Promise<void> {
     const text =
-      'New keys are made. The present ones sign until the records of the new ones are found in DNS: publish those next.';
+      'New keys are created. The current keys sign until the records of the new keys are found in DNS: publish those next.';
     if (!(await confirm({ title: `Rotate the DKIM keys of ${domain}?`, text, action: 'Rotate keys' }))) return;
     const done = await doing(
       () => call<typeof domains.rotateDkim>('POST /domains/:domain/rotate-dkim', { params: { domain } }),
-      'New keys were made: publish their records.',
+      'New keys were created: publish their records.',
     );
     if (done) reload();
   }
   return html`<section class="card" aria-label="DKIM keys">
     ${can('domains.write') && html`<p><${Action} kind="quiet" run=${rotate}>Rotate keys<//></p>`}
-    ${keys.length === 0 && html`<p class="soft">There is no key yet.</p>`}
+    ${keys.length === 0 && html`<p class="soft">There are no keys yet.</p>`}
     ${keys.map(
       ({
         selector,
@@ -469,7 +469,7 @@ function ReportsOf({ domain }: { readonly domain: string }): ComponentChildren {
     ${({ messages, passed, sources, tls, reporters }: Reports) =>
       messages === 0 && tls.sessions === 0
         ? html`<${Empty} title="No reports in the last 30 days"><p>Other mail systems send reports once a day if the DMARC and TLS report records name this server.</p><//>`
-        : html`<section class="card" aria-labelledby="dmarc"><h2 id="dmarc">Mail in the name of ${domain}, last 30 days</h2>
+        : html`<section class="card" aria-labelledby="dmarc"><h2 id="dmarc">Mail sent as ${domain}, last 30 days</h2>
             <p>${number(passed)} of ${number(messages)} messages passed DMARC.</p>
             <div class="scroll"><table><thead><tr><th scope="col">Source</th><th scope="col" class="number">Messages</th><th scope="col">DKIM</th><th scope="col">SPF</th><th scope="col">Policy applied</th></tr></thead>
               <tbody>${sources.map(
@@ -482,7 +482,7 @@ function ReportsOf({ domain }: { readonly domain: string }): ComponentChildren {
                 </tr>`,
               )}</tbody></table></div>
           </section>
-          <section class="card" aria-labelledby="tls"><h2 id="tls">TLS of mail to ${domain}</h2>
+          <section class="card" aria-labelledby="tls"><h2 id="tls">TLS for mail to ${domain}</h2>
             <p>${number(tls.failures)} of ${number(tls.sessions)} connections failed.</p>
             ${
               tls.results.length > 0 &&
@@ -493,9 +493,9 @@ function ReportsOf({ domain }: { readonly domain: string }): ComponentChildren {
                 )}</tbody></table></div>`
             }
           </section>
-          <section class="card" aria-labelledby="reporters"><h2 id="reporters">Who reported</h2>
+          <section class="card" aria-labelledby="reporters"><h2 id="reporters">Reporters</h2>
             <ul>${reporters.map(({ reporter, kind, reports: count }) => html`<li key=${reporter + kind}>${reporter} <span class="soft small">${number(count)} ${kind === 'dmarc' ? 'DMARC' : 'TLS'} reports</span></li>`)}</ul>
-            <p class="soft small">Anybody can send such a report: compare who sent it before you rely on a number.</p>
+            <p class="soft small">Anyone can send such a report: check who sent it before you rely on the figures.</p>
           </section>`}
   <//>`;
 }

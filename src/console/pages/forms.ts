@@ -55,7 +55,7 @@ export function Forms(): ComponentChildren {
         isEmpty
           ? !isNew &&
             html`<${Empty} title="No forms yet">
-              <p>A form takes what visitors send from your page, filters spam, and mails it to you. An instant form needs no domain and works at once.</p>
+              <p>A form receives submissions from your page, filters spam, and emails the rest to you. An instant form needs no domain and works at once.</p>
               <p>${add}</p>
             <//>`
           : html`
@@ -109,8 +109,8 @@ function NewForm(): ComponentChildren {
       [domain, status === 'pending' ? `${domain} (not verified yet)` : `On ${domain}`] as const,
   );
   const options = [
-    [INSTANT, 'Instant form: a name and an address, nothing else'],
-    [ANYWHERE, 'Form with settings, for pages of any site'],
+    [INSTANT, 'Instant form: only a name and an email address'],
+    [ANYWHERE, 'Form with settings, for pages on any site'],
     ...places,
   ] as const;
   const recipients = to.split(/[\s,;]+/).filter((address) => address !== '');
@@ -136,8 +136,8 @@ function NewForm(): ComponentChildren {
     <h2>New form</h2>
     ${error && error.details.length === 0 && html`<${Failed} error=${error} />`}
     <${Field} label="Name" value=${name} change=${setName} fault=${faultOf('name')} placeholder="Contact" hint="Notifications come from this name." />
-    <${Field} label="Recipient" type="text" value=${to} change=${setTo} fault=${faultOf('to', 'email')} placeholder="you@example.com" hint=${kind === INSTANT ? 'One address. It may have to confirm first.' : 'One address or several, with commas between them. They may have to confirm first.'} />
-    <${Field} label="Kind" value=${kind} change=${setKind} options=${options} hint="Forms with templates stand in the configuration of a project." />
+    <${Field} label="Recipient" type="text" value=${to} change=${setTo} fault=${faultOf('to', 'email')} placeholder="you@example.com" hint=${kind === INSTANT ? 'One email address. It may need to be confirmed first.' : 'Email addresses, separated by commas. They may need to be confirmed first.'} />
+    <${Field} label="Kind" value=${kind} change=${setKind} options=${options} hint="Forms with templates are defined in the configuration of a project." />
     <div class="actions">
       <${Action} run=${create} disabled=${name.trim() === '' || recipients.length === 0}>Create form<//>
       <button type="button" class="quiet" onClick=${() => setQuery({ new: undefined })}>Cancel</button>
@@ -204,10 +204,10 @@ function Recipients({ of: { recipient_status: status, to } }: { readonly of: Any
   const isPending = status === 'pending';
   async function ask(): Promise<void> {
     for (const address of to)
-      await doing(() => call('POST /recipients', { body: { address } }), `A link was mailed to ${address}.`);
+      await doing(() => call('POST /recipients', { body: { address } }), `A link was emailed to ${address}.`);
   }
   return html`<div class="note warn">
-    <p><strong>${isPending ? 'A recipient has to confirm first.' : 'The recipient has declined mail from this server.'}</strong> ${isPending ? `Mail for ${to.join(', ')} waits until the link in the confirmation mail is opened.` : 'Choose another recipient.'}</p>
+    <p><strong>${isPending ? 'A recipient must confirm first.' : 'The recipient has declined mail from this server.'}</strong> ${isPending ? `Mail for ${to.join(', ')} waits until it is confirmed with the link in the confirmation email.` : 'Choose another recipient.'}</p>
     ${isPending && can('forms.write') && html`<${Action} kind="quiet small" run=${ask}>Send the link again<//>`}
   </div>`;
 }
@@ -233,7 +233,7 @@ function Use({ form }: { readonly form: AnyForm }): ComponentChildren {
       <${Ready} of=${snippets} lines=${5}>
         ${({ snippets: all }: AnswerOf<typeof formTools.snippets>) => {
           const chosen = all.find((one) => one.style === style);
-          return html`<${Tabs} label="Kinds of code" tabs=${all.map((one) => [one.style, STYLES[one.style]] as const)} chosen=${style} choose=${setStyle}>
+          return html`<${Tabs} label="Code formats" tabs=${all.map((one) => [one.style, STYLES[one.style]] as const)} chosen=${style} choose=${setStyle}>
             <div class="code-block"><${Copy} text=${chosen?.code ?? ''} what="code" /><pre class="tall" tabindex="0">${chosen?.code}</pre></div>
           <//>`;
         }}
@@ -258,7 +258,7 @@ function TestPost({ id }: { readonly id: string }): ComponentChildren {
   if (!can('forms.write')) return null;
   return html`<section class="card" aria-label="Test">
     <h2>Test it</h2>
-    <p>Posts a sample to the form. It is checked, stored and mailed like every submission, and marked as a test.</p>
+    <p>Posts a sample to the form. It is checked, stored and emailed like any submission, and marked as a test.</p>
     ${error && html`<${Failed} error=${error} />`}
     ${sent && html`<div class="note good" role="status"><p>Test submission stored <${State} of=${sent.status} /></p><p><a href=${href(`/submissions/${sent.id}`)}>View the submission</a> and its mail.</p></div>`}
     <${Action} kind="quiet" run=${post}>Send a test post<//>
@@ -300,7 +300,7 @@ function Activity({ form: { id } }: { readonly form: AnyForm }): ComponentChildr
             ]} />
           </section>
           <section class="card" aria-label="Mail over time">
-            <h2>Mail about them</h2>
+            <h2>Mail about submissions</h2>
             <${Chart} label="Mail over time" at=${at} interval=${interval} series=${[
               { name: 'Delivered', tone: 'good', values: series.map((one) => one.delivered) },
               { name: 'Deferred', tone: 'warn', values: series.map((one) => one.deferred) },
@@ -320,8 +320,8 @@ function Look({ form }: { readonly form: AnyForm }): ComponentChildren {
       <h2>Change it</h2>
       ${
         project === undefined
-          ? html`<p>The mail of this form has the built-in templates. The thank-you text, the language and the colors are among its <a href=${href(`/forms/${form.id}`, { tab: 'settings' })}>settings</a>.</p>`
-          : html`<p>Templates, texts and colors stand in the configuration of the project. There you see each change as you type.</p>
+          ? html`<p>This form uses the built-in mail templates. The thank-you text, the language and the colors are in its <a href=${href(`/forms/${form.id}`, { tab: 'settings' })}>settings</a>.</p>`
+          : html`<p>Templates, texts and colors are in the configuration of the project. The preview there changes as you type.</p>
               <p><a class="button" href=${href(`/projects/${project}`, { form: form.id })}>Edit the templates</a></p>`
       }
     </section>
@@ -360,7 +360,7 @@ function Settings({ form, reload }: SettingsProps): ComponentChildren {
           ${form.subject !== null && html`<dt>Subject</dt><dd>${form.subject}</dd>`}
           ${rows.map(([name, value]) => html`<dt key=${name}><code>${name}</code></dt><dd>${typeof value === 'string' ? value : html`<pre>${JSON.stringify(value, null, 2)}</pre>`}</dd>`)}
         </dl>
-        ${rows.length === 0 && html`<p class="soft">Everything else is at its default.</p>`}
+        ${rows.length === 0 && html`<p class="soft">All other settings have their defaults.</p>`}
       </section>`
     }
     <section class="card" aria-label="About">
@@ -368,7 +368,7 @@ function Settings({ form, reload }: SettingsProps): ComponentChildren {
       <dl>
         <dt>ID</dt><dd><${Code} text=${form.id} what="the ID" /></dd>
         <dt>Known since</dt><dd><${Time} at=${form.created_at} /></dd>
-        <dt>Made by</dt><dd>${project === undefined ? (form.source === 'instant' ? 'instant form' : 'the API or the console') : html`project <a href=${href(`/projects/${project}`)}>${project}</a>`}</dd>
+        <dt>Source</dt><dd>${project === undefined ? (form.source === 'instant' ? 'instant form' : 'the API or the console') : html`project <a href=${href(`/projects/${project}`)}>${project}</a>`}</dd>
       </dl>
       ${isOwn && html`<p class="actions spaced"><${Action} kind="quiet" run=${() => removeForm(form)}>Delete form<//></p>`}
     </section>
@@ -377,7 +377,7 @@ function Settings({ form, reload }: SettingsProps): ComponentChildren {
 
 async function removeForm({ id, name, source }: AnyForm): Promise<void> {
   const isHere = thisPage();
-  const text = html`<p>Its address <code>${id}</code> accepts nothing any more: pages that post to it show an error. Its submissions are kept.</p>`;
+  const text = html`<p>Its address <code>${id}</code> no longer accepts submissions: pages that post to it show an error. Its submissions are kept.</p>`;
   if (!(await confirm({ title: `Delete ${name}?`, text, action: 'Delete form', type: name }))) return;
   const params = { id };
   const isDone = await doing(
@@ -385,16 +385,16 @@ async function removeForm({ id, name, source }: AnyForm): Promise<void> {
       source === 'instant'
         ? call<typeof instantForms.remove>('DELETE /instant/forms/:id', { params })
         : call<typeof forms.remove>('DELETE /forms/*id', { params }),
-    `The form ${name} is deleted.`,
+    `The form ${name} was deleted.`,
   );
   if (isDone && isHere()) go('/forms');
 }
 
 /** Settings with a field of their own; all others are edited as JSON. */
 const TEXTS = [
-  ['subject', 'Subject', 'Of notifications. Empty: the name of the form and of the visitor.'],
-  ['redirect', 'Page after success', 'An address. Empty: the thank-you page.'],
-  ['thank_you', 'Thank-you text', 'On the thank-you page, and in the answer to scripts.'],
+  ['subject', 'Subject', 'Subject of notifications. Leave empty for the names of form and visitor.'],
+  ['redirect', 'Page after success', 'A web address. Leave empty for the thank-you page.'],
+  ['thank_you', 'Thank-you text', 'On the thank-you page, and in the response to scripts.'],
 ] as const;
 
 function EditForm({ form, reload }: SettingsProps): ComponentChildren {
@@ -440,11 +440,11 @@ function EditForm({ form, reload }: SettingsProps): ComponentChildren {
     <h2>Settings</h2>
     ${error && html`<${Failed} error=${error} />`}
     <${Field} label="Name" value=${name} change=${setName} />
-    <${Field} label=${isInstant ? 'Recipient' : 'Recipients'} value=${to} change=${setTo} hint="A new address may have to confirm first." />
+    <${Field} label=${isInstant ? 'Recipient' : 'Recipients'} value=${to} change=${setTo} hint="A new address may need to be confirmed first." />
     ${
       !isInstant &&
       html`${TEXTS.map(([key, label, hint]) => html`<${Field} key=${key} label=${label} hint=${hint} value=${texts[key] ?? ''} change=${(text: string) => setTexts({ ...texts, [key]: text })} />`)}
-        <${Field} label="Other settings (JSON)" rows=${8} value=${json} change=${setJson} fault=${parsed === undefined ? 'Write a JSON object, such as { "required": ["email"] }' : undefined} placeholder=${'{ "required": ["email"], "theme": { "language": "de" } }'} hint="The settings of a form in a project file: required, fields, theme, spam_protection, acknowledgment, uploads, allowed_origins and others." />`
+        <${Field} label="Other settings (JSON)" rows=${8} value=${json} change=${setJson} fault=${parsed === undefined ? 'Enter a JSON object, such as { "required": ["email"] }' : undefined} placeholder=${'{ "required": ["email"], "theme": { "language": "de" } }'} hint="The settings of a form in a project file: required, fields, theme, spam_protection, acknowledgment, uploads, allowed_origins and others." />`
     }
     <div class="actions"><${Action} run=${save} disabled=${parsed === undefined}>Save<//></div>
   </section>`;

@@ -23,7 +23,7 @@ import { href, setQuery, usePlace } from '../router.ts';
 type Entry = AnswerOf<typeof inbound.list>['inbound'][number];
 
 const OUTCOMES = [
-  ['', 'Every outcome'],
+  ['', 'All outcomes'],
   ['accepted', 'Accepted'],
   ['rejected', 'Rejected'],
   ['deferred', 'Deferred'],
@@ -73,13 +73,13 @@ function Nothing({
   readonly hasMore: boolean;
 }): ComponentChildren {
   if (hasMore) {
-    return html`<${Empty} title="Nothing among the newest entries"><p>Older ones have not been searched yet: show more.</p><//>`;
+    return html`<${Empty} title="Nothing found in the newest entries"><p>Older entries have not been searched yet: show more.</p><//>`;
   }
   if (isFiltered) {
     return html`<${Empty} title="Nothing matches"><p><a href=${href('/inbound')}>Show all</a></p><//>`;
   }
-  return html`<${Empty} title="No mail has come in yet">
-    <p>Mail to the addresses of your domains is forwarded. Set up forwarding in the project, and point the MX record to this server.</p>
+  return html`<${Empty} title="No incoming mail yet">
+    <p>To forward mail for your domains, set up forwarding in the project and point the MX record to this server.</p>
     <p><a class="button" href=${href('/domains')}>Domains</a></p>
   <//>`;
 }
@@ -106,7 +106,7 @@ function Row({ entry }: { readonly entry: Entry }): ComponentChildren {
         ${authentication && html`<${Authentication} of=${authentication} />`}
         ${
           messages.length > 0 &&
-          html`<dt>Went on as</dt><dd>${messages.map((id) => html`<a class="mono" key=${id} href=${href(`/mail/${id}`)}>${id}</a> `)}</dd>`
+          html`<dt>Forwarded as</dt><dd>${messages.map((id) => html`<a class="mono" key=${id} href=${href(`/mail/${id}`)}>${id}</a> `)}</dd>`
         }
       </dl>
     </details>

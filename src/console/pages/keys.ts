@@ -58,7 +58,7 @@ export function Keys(): ComponentChildren {
       ${() =>
         list.items.length === 0
           ? !isNew &&
-            html`<${Empty} title="No API keys yet"><p>A key lets a program use the API: to send mail, to post to a form, to deploy a project.</p><p>${add}</p><//>`
+            html`<${Empty} title="No API keys yet"><p>A key lets a program use the API, for example to send mail, post to a form or deploy a project.</p><p>${add}</p><//>`
           : html`
               ${active.length > 0 && html`<${KeyList} label="Active keys" of=${active} />`}
               ${ended.length > 0 && html`<h2 class="above-list">Revoked and expired</h2><${KeyList} label="Revoked and expired keys" of=${ended} />`}
@@ -142,15 +142,15 @@ function NewKey({ done }: { readonly done: () => void }): ComponentChildren {
   return html`<section class="card" aria-label="New API key">
     <h2>New API key</h2>
     ${error && html`<${Failed} error=${error} />`}
-    <${Field} label="Name" value=${draft.name} change=${(name: string) => set({ name })} placeholder="Newsletter script" hint="What it is for." />
+    <${Field} label="Name" value=${draft.name} change=${(name: string) => set({ name })} placeholder="Newsletter script" hint="What the key is for." />
     <${Permissions} draft=${draft} set=${set} />
     <${Check} label="Test key: its mail is captured and never delivered" checked=${draft.environment === 'test'} change=${(isTest: boolean) => set({ environment: isTest ? 'test' : 'live' })} />
     <details class="more-fields">
       <summary>Restrictions</summary>
-      <${Field} label="Networks" value=${draft.networks} change=${(networks: string) => set({ networks })} placeholder="192.0.2.10, 2001:db8::/32" hint="Only from these addresses. Empty: from anywhere." />
-      <${Field} label="Domains" value=${draft.domains} change=${(domains: string) => set({ domains })} placeholder="example.com" hint="Only for these domains. Empty: all of the account." />
-      <${Field} label="Requests per hour" type="number" value=${draft.hourly} change=${(hourly: string) => set({ hourly })} hint="Empty: the limit of the account." />
-      <${Field} label="Expires" type="date" value=${draft.expires} change=${(expires: string) => set({ expires })} hint="Empty: never." />
+      <${Field} label="Networks" value=${draft.networks} change=${(networks: string) => set({ networks })} placeholder="192.0.2.10, 2001:db8::/32" hint="Only from these IP addresses. Leave empty to allow all." />
+      <${Field} label="Domains" value=${draft.domains} change=${(domains: string) => set({ domains })} placeholder="example.com" hint="Only for these domains. Leave empty for all domains of the account." />
+      <${Field} label="Requests per hour" type="number" value=${draft.hourly} change=${(hourly: string) => set({ hourly })} hint="Leave empty for the account’s limit." />
+      <${Field} label="Expires" type="date" value=${draft.expires} change=${(expires: string) => set({ expires })} hint="Leave empty for no expiry." />
     </details>
     <div class="actions">
       <${Action} run=${create} disabled=${draft.name.trim() === '' || draft.permissions.length === 0}>Create key<//>
@@ -205,7 +205,7 @@ function wordsOf(text: string): string[] {
 function MadeKey({ made }: { readonly made: AnswerOf<typeof keys.create> }): ComponentChildren {
   return html`<section class="card note good" aria-label="New API key">
     <h2>The key ${made.name} was created</h2>
-    <p><strong>Copy its value now. It is never shown again.</strong></p>
+    <p><strong>Copy its value now. It is not shown again.</strong></p>
     <p><${Code} text=${made.key} what="key" /></p>
     <p class="soft">Try it:</p>
     <pre tabindex="0">${`curl -H "Authorization: Bearer ${made.key}" ${location.origin}/auth/status`}</pre>
@@ -232,12 +232,12 @@ function OneKey({
   const status = statusOf(of);
   async function revoke(withChildren: boolean): Promise<void> {
     const text = withChildren
-      ? html`<p>Programs that use it, or one of these keys, are refused at once. This cannot be undone.</p><ul>${children.map((child) => html`<li>${child.name} <code>…${child.last4}</code></li>`)}</ul>`
-      : html`<p>Programs that use <code>${of.prefix}…${of.last4}</code> are refused at once. This cannot be undone.</p>${children.length > 0 && html`<p>The ${children.length} keys that it created stay active.</p>`}`;
+      ? html`<p>Programs that use it, or one of these keys, are rejected at once. This cannot be undone.</p><ul>${children.map((child) => html`<li>${child.name} <code>…${child.last4}</code></li>`)}</ul>`
+      : html`<p>Programs that use <code>${of.prefix}…${of.last4}</code> are rejected at once. This cannot be undone.</p>${children.length > 0 && html`<p>The ${children.length} keys that it created stay active.</p>`}`;
     const title = withChildren ? `Revoke ${name} and ${children.length} more?` : `Revoke ${name}?`;
     if (!(await confirm({ title, text, action: withChildren ? 'Revoke all' : 'Revoke key' }))) return;
     const parts = { params: { id }, query: { with_children: withChildren ? 'true' : 'false' } };
-    await doing(() => call<typeof keys.revoke>('DELETE /api-keys/:id', parts), `The key ${name} is revoked.`);
+    await doing(() => call<typeof keys.revoke>('DELETE /api-keys/:id', parts), `The key ${name} was revoked.`);
     reload();
   }
   const actions =
@@ -274,7 +274,7 @@ function OneKey({
 function Restrictions({ of }: { readonly of: Key['restrictions'] }): ComponentChildren {
   const { ip_whitelist: networks, domain_restrictions: domains, rate_limit: hourly, burst_limit: minutely } = of;
   if ([networks, domains, hourly, minutely].every((one) => one === undefined)) {
-    return html`<p class="soft">None: it may be used from anywhere, for all domains of the account.</p>`;
+    return html`<p class="soft">None: the key may be used from anywhere, for all domains of the account.</p>`;
   }
   return html`<dl>
     ${networks && html`<dt>Networks</dt><dd>${networks.map((one) => html`<div key=${one}><code>${one}</code></div>`)}</dd>`}

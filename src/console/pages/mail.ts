@@ -76,8 +76,8 @@ export function MailList(): ComponentChildren {
   return html`<${Page} title="Mail" aside=${countText(list.count)}>
     <div class="filters" role="search">
       <${Search} label="Search subjects and recipients" value=${q} change=${(text: string) => setQuery({ q: text }, { replace: true })} />
-      <${Select} label="State" value=${state} change=${(value: string) => setQuery({ state: value })} options=${[['', 'Every state'], ...STATES.map((each) => [each, stateName(each)])]} />
-      <${Select} label="Kind" value=${kind} change=${(value: string) => setQuery({ kind: value })} options=${[['', 'Every kind'], ...Object.entries(KINDS)]} />
+      <${Select} label="State" value=${state} change=${(value: string) => setQuery({ state: value })} options=${[['', 'All states'], ...STATES.map((each) => [each, stateName(each)])]} />
+      <${Select} label="Kind" value=${kind} change=${(value: string) => setQuery({ kind: value })} options=${[['', 'All kinds'], ...Object.entries(KINDS)]} />
       <${MoreFilters} isSet=${from !== '' || to !== ''}><${DayFields} from=${from} to=${to} /><//>
     </div>
     <${FilterChips} filters=${unshown} />
@@ -101,13 +101,13 @@ function Nothing({
   readonly hasMore: boolean;
 }): ComponentChildren {
   if (hasMore) {
-    return html`<${Empty} title="Nothing among the newest mail"><p>Older mail has not been searched yet: show more.</p><//>`;
+    return html`<${Empty} title="Nothing found in the newest mail"><p>Older mail has not been searched yet: show more.</p><//>`;
   }
   if (isFiltered) {
     return html`<${Empty} title="No mail matches"><p><a href=${href('/mail')}>Show all mail</a></p><//>`;
   }
   return html`<${Empty} title="No mail yet">
-    <p>Mail appears here when a form is submitted, when a program sends some, or when mail is forwarded.</p>
+    <p>Mail appears here when a form is submitted, a program sends mail, or mail is forwarded.</p>
     <p><a class="button" href=${href('/forms')}>Create a form</a></p>
   <//>`;
 }
@@ -151,7 +151,7 @@ export function MailMessage({ params }: { readonly params: Readonly<Record<strin
   );
   const { data } = message;
   return html`<${Page}
-    title=${data === undefined ? 'Message' : (data.subject ?? `${KINDS[data.kind]} of ${data.form ?? data.domain}`)}
+    title=${data === undefined ? 'Message' : (data.subject ?? `${KINDS[data.kind]} from ${data.form ?? data.domain}`)}
     aside=${data && html`<${State} of=${data.status} />`}
     above=${{ href: href('/mail'), name: 'Mail' }}
     actions=${data && html`<${Actions} message=${data} reload=${message.reload} />`}
@@ -183,7 +183,7 @@ function Actions({ message, reload }: { readonly message: Message; readonly relo
   const failed = recipients.filter(({ state }) => /^(bounced|expired|cancelled|suppressed)$/.test(state));
   const waiting = recipients.filter(({ state }) => state === 'queued' || state === 'deferred');
   async function resend(): Promise<void> {
-    const text = `It is sent again to ${listOf(failed)}. This counts against the plan of the account.`;
+    const text = `It is sent again to ${listOf(failed)}. This counts against the account’s plan.`;
     if (!(await confirm({ title: 'Send this message again?', text, action: 'Send again' }))) return;
     await doing(() => call<typeof messages.resend>('POST /messages/:id/resend', { params: { id } }), 'Queued again.');
     reload();
@@ -214,7 +214,7 @@ function Facts({ message }: { readonly message: Message }): ComponentChildren {
       <dt>From</dt><dd><a href=${href('/mail', { domain })}>${domain}</a></dd>
       ${form !== null && html`<dt>Form</dt><dd><a href=${href('/mail', { form })}>${form}</a></dd>`}
       <dt>Queued</dt><dd><${Time} at=${at} /></dd>
-      ${isWaiting && html`<dt>Tried until</dt><dd><${Time} at=${end} /></dd>`}
+      ${isWaiting && html`<dt>Retried until</dt><dd><${Time} at=${end} /></dd>`}
       ${size > 0 && html`<dt>Size</dt><dd>${sizeOf(size)}</dd>`}
       <dt>Message-ID</dt><dd><code>${messageId}</code> <${Copy} text=${messageId} what="the Message-ID" /></dd>
     </dl>
@@ -261,15 +261,15 @@ function Recipients({ recipients }: { readonly recipients: readonly Recipient[] 
 function meaningOf({ state, reply }: Recipient): string {
   switch (state) {
     case 'bounced':
-      return `It is not tried again. ${causeOf(reply)}`.trim();
+      return `It is not retried. ${causeOf(reply)}`.trim();
     case 'deferred':
-      return `It is tried again by itself. ${causeOf(reply)}`.trim();
+      return `It is retried automatically. ${causeOf(reply)}`.trim();
     case 'expired':
-      return 'It was tried until its time was over.';
+      return 'It was retried until it expired.';
     case 'suppressed':
       return 'Nothing was sent: the address is on the suppression list.';
     case 'captured':
-      return 'Mail of test keys is kept here, and never delivered.';
+      return 'Mail sent with test keys is kept here and never delivered.';
     default:
       return '';
   }
@@ -277,15 +277,15 @@ function meaningOf({ state, reply }: Recipient): string {
 
 /** What the other server means by its enhanced status code (RFC 3463 §3, RFC 7505), where that helps. */
 const CAUSES: readonly (readonly [RegExp, string])[] = [
-  [/ 5\.1\.(?:1|6|10) /, 'There is no such mailbox: check how the address is written.'],
-  [/ 5\.1\.2 /, 'The domain does not exist, or takes no mail: check how the address is written.'],
+  [/ 5\.1\.(?:1|6|10) /, 'There is no such mailbox: check the spelling of the address.'],
+  [/ 5\.1\.2 /, 'The domain does not exist or accepts no mail: check the spelling of the address.'],
   [/ [45]\.2\.1 /, 'The mailbox is disabled.'],
   [/ [45]\.2\.2 /, 'The mailbox is full.'],
-  [/ [45]\.3\.4 /, 'The message is too large for the mail server of the recipient.'],
-  [/ 4\.7\.\d+ /, 'The mail server of the recipient does not want it now, often because of too much mail at once.'],
+  [/ [45]\.3\.4 /, 'The message is too large for the recipient’s mail server.'],
+  [/ 4\.7\.\d+ /, 'The recipient’s mail server does not accept it now, often because of too much mail at once.'],
   [
     / 5\.7\.\d+ /,
-    'The mail server of the recipient refused it for its policy: check the DNS records of your domain, and whether the text looks like spam.',
+    'The recipient’s mail server rejected it because of its policy: check the DNS records of your domain, and whether the text looks like spam.',
   ],
 ];
 
@@ -320,7 +320,7 @@ function AttemptCard({ attempt, isOpen }: { readonly attempt: Attempt; readonly 
   </details>`;
 }
 
-const SIDES = { client: 'We: ', server: 'Server: ', note: 'Note: ' } as const;
+const SIDES = { client: 'Client: ', server: 'Server: ', note: 'Note: ' } as const;
 const CLASSES = { client: 'client', server: 'server', note: 'remark' } as const;
 const SIGNS = { client: '>', server: '<', note: '-' } as const;
 
@@ -334,7 +334,7 @@ const STEPS: Readonly<Record<string, string>> = {
   judged: 'Spam filter',
   message: 'Queued',
   attempt: 'Attempt',
-  end: 'Settled',
+  end: 'Result',
   event: 'Event',
   webhook: 'Webhook',
   waits: 'Waiting',
@@ -359,7 +359,7 @@ function ContentView({
 }): ComponentChildren {
   if (content === 'none') {
     return html`<${Empty} title="The content is not kept">
-      <p>A message is kept while it is tried, and mail of test keys for as long as it is listed. What a notification told is in its submission.</p>
+      <p>Content is kept until delivery ends, or as long as the message is listed if a test key sent it. The content of a notification is in its submission.</p>
     <//>`;
   }
   return html`<${LoadedContent} id=${id} part=${part} />`;
@@ -367,8 +367,8 @@ function ContentView({
 
 const ORIGINS: Readonly<Record<Content['content'], string>> = {
   finished: '',
-  requested: 'As the API was asked for it.',
-  received: 'As it came in, before it was forwarded.',
+  requested: 'As requested through the API.',
+  received: 'As received, before it was forwarded.',
 };
 
 function LoadedContent({
@@ -391,7 +391,7 @@ function LoadedContent({
         part !== 'headers' &&
         html`<h2>Attachments</h2><ul>${shown.attachments.map(
           (file, i) =>
-            html`<li key=${i}>${file.filename === '' ? 'without a name' : file.filename} <span class="soft small">${file.content_type}, ${sizeOf(file.size)}</span></li>`,
+            html`<li key=${i}>${file.filename === '' ? 'unnamed file' : file.filename} <span class="soft small">${file.content_type}, ${sizeOf(file.size)}</span></li>`,
         )}</ul>`
       }`}
   <//>`;
@@ -403,7 +403,7 @@ function Part({ of, part }: { readonly of: Content; readonly part: 'html' | 'tex
       return of.html_url === null
         ? html`<${Empty} title="There is no HTML part" />`
         : html`<iframe class="mail-frame" title="The message as mail programs show it" sandbox="" referrerpolicy="no-referrer" src=${of.html_url}></iframe>
-            <p class="soft small">Nothing in this frame runs or is fetched from elsewhere: pictures on other servers stay empty.</p>`;
+            <p class="soft small">This frame runs no scripts and loads nothing from other servers, so some images may be missing.</p>`;
     case 'text':
       return of.text === null
         ? html`<${Empty} title="There is no text part" />`
@@ -421,7 +421,7 @@ function Source({ id }: { readonly id: string }): ComponentChildren {
     call<typeof emails.source>('GET /email/:id/source', { params: { id }, signal }),
   );
   if (source.error?.status === 404) {
-    return html`<${Empty} title="The source is not kept"><p>The finished message is kept while it is tried, and for mail of test keys.</p><//>`;
+    return html`<${Empty} title="The source is not kept"><p>The source is kept until delivery ends, or longer for mail sent with test keys.</p><//>`;
   }
   return html`<${Ready} of=${source}>
     ${(

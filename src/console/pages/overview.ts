@@ -39,12 +39,12 @@ const STEPS = [
   [
     'has_domain',
     'Add a domain',
-    'So that forms and mail are in its name. Without one, create an instant form.',
+    'Forms and mail then use this domain. Without a domain, create an instant form.',
     '/domains',
   ],
-  ['has_verified_domain', 'Publish its DNS records', 'The page of the domain shows them, ready to copy.', '/domains'],
-  ['has_form', 'Create a form', 'It gets an address, and snippets for your page.', '/forms'],
-  ['has_submission', 'Send a first submission', 'From your page, or as a test from the page of the form.', '/forms'],
+  ['has_verified_domain', 'Publish its DNS records', 'The domain’s page shows them, ready to copy.', '/domains'],
+  ['has_form', 'Create a form', 'You get its address and code for your page.', '/forms'],
+  ['has_submission', 'Send a first submission', 'From your page, or as a test from the form’s page in the console.', '/forms'],
 ] as const;
 
 function FirstSteps({ of: { first_steps: steps } }: { readonly of: Answer }): ComponentChildren {
@@ -89,7 +89,7 @@ function Today({ of }: { readonly of: Answer }): ComponentChildren {
       <li><div>
         <span class="soft">Oldest in queue</span>
         <strong>${oldest === null ? 'none' : spanOf(Math.max(0, Date.parse(to) - Date.parse(oldest)))}</strong>
-        <span class="soft small">${oldest === null ? 'nothing waits' : html`since <${Time} at=${oldest} short />`}</span>
+        <span class="soft small">${oldest === null ? 'nothing is waiting' : html`since <${Time} at=${oldest} short />`}</span>
       </div></li>
     </ul>
   </section>`;

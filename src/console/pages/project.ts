@@ -54,7 +54,7 @@ export function Projects(): ComponentChildren {
 
 function sourceText({ managed_by: file, source }: Project): string {
   if (file !== null) return `managed by ${file.file} on ${file.machine}`;
-  return source === 'push' ? 'pushed' : 'made through the API';
+  return source === 'push' ? 'pushed' : 'created through the API';
 }
 
 function NewProject(): ComponentChildren {
@@ -90,7 +90,7 @@ export function ProjectPage({ params: { slug = '' } }: PageProps): ComponentChil
     ${(
       shown: Project,
     ) => html`<${Page} title=${shown.name} aside=${shown.slug} above=${{ href: href('/projects'), name: 'Projects' }} actions=${shown.managed_by === null && can('projects.write') && html`<${Action} kind="quiet" run=${() => remove(shown)}>Delete<//>`}>
-      ${shown.managed_by !== null && html`<div class="note"><p>The file <code>${shown.managed_by.file}</code> on ${shown.managed_by.machine} manages this project. Here you can look at it and try changes; push them from there.</p></div>`}
+      ${shown.managed_by !== null && html`<div class="note"><p>The file <code>${shown.managed_by.file}</code> on ${shown.managed_by.machine} manages this project. Here you can view it and try changes. To deploy changes, edit the file.</p></div>`}
       <${Tabs} label="Views of the project" tabs=${TABS} chosen=${tab} choose=${(name: string) => setQuery({ tab: name === 'configuration' ? undefined : name })}>
         ${tab === 'revisions' ? html`<${Revisions} project=${shown} reload=${project.reload} />` : html`<${Configuration} project=${shown} reload=${project.reload} />`}
       <//>
@@ -109,7 +109,7 @@ async function remove({ slug, name }: Project): Promise<void> {
   if (!(await confirm({ title: `Delete ${name}?`, text, action: 'Delete project', type: slug }))) return;
   const done = await doing(
     () => call<typeof projects.remove>('DELETE /projects/:slug', { params: { slug } }),
-    `The project ${name} is deleted.`,
+    `The project ${name} was deleted.`,
   );
   if (done && isHere()) go('/projects');
 }
@@ -170,7 +170,7 @@ function Workbench({ project, config, reload }: WorkbenchProps): ComponentChildr
     const parts = { params: { slug }, body: { ...draft, base_revision: config.revision } };
     const isDone = await doing(
       () => call<typeof projects.push>('PUT /projects/:slug/config', parts),
-      `${project.name} is deployed.`,
+      `${project.name} was deployed.`,
     );
     if (!isDone) return;
     sessionStorage.removeItem(key);
@@ -180,7 +180,7 @@ function Workbench({ project, config, reload }: WorkbenchProps): ComponentChildr
     const lost = draft;
     edit(before);
     sessionStorage.removeItem(key);
-    say('The changes are discarded.', { undo: () => edit(lost) });
+    say('The changes were discarded.', { undo: () => edit(lost) });
   }
   const canPush = project.managed_by === null && can('projects.write');
   const hasChanges = plan.kind === 'ready' && plan.changes.length > 0;
@@ -210,7 +210,7 @@ interface AddFileProps {
 /** A template's own file: the YAML names it with `html_file`. */
 function AddFile({ known, add }: AddFileProps): ComponentChildren {
   const [name, setName] = useState('');
-  const fault = known.includes(name) ? 'There is a file of this name.' : undefined;
+  const fault = known.includes(name) ? 'A file with this name already exists.' : undefined;
   function submit(event: Event): void {
     event.preventDefault();
     add(name);
@@ -219,7 +219,7 @@ function AddFile({ known, add }: AddFileProps): ComponentChildren {
   return html`<details class="more-fields">
     <summary>Add a file</summary>
     <form onSubmit=${submit}>
-      <${Field} label="Name" value=${name} change=${setName} fault=${fault} placeholder="templates/contact.html" hint="Name it in the YAML: html_file under a template, or logo under a theme. A file that nothing names is not kept." />
+      <${Field} label="Name" value=${name} change=${setName} fault=${fault} placeholder="templates/contact.html" hint="Refer to it in the YAML: html_file of a template, or logo of a theme. A file without a reference is not kept." />
       <button class="quiet" disabled=${name.trim() === '' || fault !== undefined}>Add file</button>
     </form>
   </details>`;
@@ -350,7 +350,7 @@ function FormPreview({ slug, draft, isChanged, chosen }: FormPreviewProps): Comp
         .filter(({ id, source }) => source !== 'api' && draft.config.includes(id.split('/').at(-2) ?? id))
         .map(({ id }) => id);
       const form = ids.includes(chosen) ? chosen : ids[0];
-      if (form === undefined) return html`<p class="soft">Push a form first: its mail and pages are shown here.</p>`;
+      if (form === undefined) return html`<p class="soft">Push a form first. Its mail and pages are then shown here.</p>`;
       return html`<div class="filters"><${Select} label="Form" value=${form} change=${(id: string) => setQuery({ form: id }, { replace: true })} options=${ids.map((id) => [id, id] as const)} /></div>
         <${Preview} form=${form} bundle=${isChanged ? draft : undefined} />`;
     }}
@@ -411,13 +411,13 @@ function OneRevision({ project, revision, reload }: OneRevisionProps): Component
     }),
   );
   async function restore(): Promise<void> {
-    const text = html`<p>The configuration of <strong>${name}</strong> becomes that of <${Time} at=${revision.created_at} /> at once. You can come back to the present one in the same way.</p>`;
+    const text = html`<p>The configuration of <strong>${name}</strong> from <${Time} at=${revision.created_at} /> is deployed at once. You can restore the current one in the same way.</p>`;
     if (!(await confirm({ title: 'Restore this revision?', text, action: 'Restore revision' }))) return;
     const body = { revision: revision.id, base_revision: project.revision };
     if (
       await doing(
         () => call<typeof projects.rollback>('POST /projects/:slug/rollback', { params: { slug }, body }),
-        'The revision is deployed.',
+        'The revision was deployed.',
       )
     )
       reload();
@@ -425,8 +425,8 @@ function OneRevision({ project, revision, reload }: OneRevisionProps): Component
   return html`<div class="details">
     ${
       !revision.current &&
-      html`<p><strong>Against the deployed revision</strong></p>
-        <${Ready} of=${changes}>${(shown: AnswerOf<typeof projects.changes>) => html`<${Changes} of=${shown.changes} nothing="It says the same." />`}<//>
+      html`<p><strong>Compared with the deployed revision</strong></p>
+        <${Ready} of=${changes}>${(shown: AnswerOf<typeof projects.changes>) => html`<${Changes} of=${shown.changes} nothing="No differences." />`}<//>
         ${project.managed_by === null && can('projects.write') && html`<p class="actions"><${Action} run=${restore}>Restore<//></p>`}`
     }
     <details>

@@ -71,9 +71,9 @@ export function Reference(): ComponentChildren {
   return html`<${Page}
     title="API reference"
     above=${route === undefined ? undefined : { href: href('/reference', { q }), name: 'All routes' }}
-    actions=${html`<a class="button quiet" href="/docs">Read all of it</a>`}
+    actions=${html`<a class="button quiet" href="/docs">Full reference</a>`}
   >
-    <p class="soft">Requests that you make here are real: they act with your session, as an API key of your account would.</p>
+    <p class="soft">Requests that you send here are real. They act with your session, as with an API key of your account.</p>
     <${Ready} of=${routes} lines=${8}>
       ${(all: readonly Listed[]) => {
         const words = q.toLowerCase().split(/\s+/);
@@ -95,7 +95,7 @@ export function Reference(): ComponentChildren {
                   </li>`,
               )}
             </ul>
-            ${found.length === 0 && html`<p class="soft">No route has these words.</p>`}
+            ${found.length === 0 && html`<p class="soft">No route matches these words.</p>`}
           </section>
           ${
             chosen === undefined

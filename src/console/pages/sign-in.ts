@@ -57,7 +57,7 @@ export function SignIn(): ComponentChildren {
 
   return html`<main class="alone sign-in" id="main">
     <p class="logo"><svg viewBox="0 0 24 24" aria-hidden="true"><path fill="currentColor" d="M4 22V11a8 8 0 0 1 16 0v11h-6v-9h-4v9z" /></svg>Postern</p>
-    ${error && html`<div class="note bad" role="alert"><p>${error.message}</p>${error.requestId !== undefined && error.status >= 500 && html`<p class="soft">Request <code>${error.requestId}</code></p>`}</div>`}
+    ${error && html`<div class="note bad" role="alert"><p>${error.message}</p>${error.requestId !== undefined && error.status >= 500 && html`<p class="soft">Request ID <code>${error.requestId}</code></p>`}</div>`}
     <div class="card">${stepShown()}</div>
   </main>`;
 
@@ -87,7 +87,7 @@ function Begin({ send }: { readonly send: (shown: Shown) => Promise<void> }): Co
   const [key, setKey] = useState('');
   return html`<h1>Sign in</h1>
     <p class="soft">To the console of ${location.hostname}.</p>
-    <${Form} name="By mail" send=${() => send({ email })} button="Mail me a link">
+    <${Form} name="By email" send=${() => send({ email })} button="Email me a link">
       <${Field} label="Email address of your account" type="email" autocomplete="email" required=${true} value=${email} change=${setEmail} />
     <//>
     <p class="or"><span>or</span></p>
@@ -106,7 +106,7 @@ function CodeStep({
 }): ComponentChildren {
   const [code, setCode] = useState('');
   return html`<h1>Enter a code</h1>
-    <p class="soft">This account asks for a code of your authenticator app.</p>
+    <p class="soft">This account requires a code from your authenticator app.</p>
     <${Form} name="Code" send=${() => send(code)} button="Sign in">
       <${Field} label="Code" autocomplete="one-time-code" required=${true} value=${code} change=${setCode} hint="Six digits. If you lost the device, enter a recovery code." />
     <//>
@@ -122,8 +122,8 @@ function Mailed({ email, again }: { readonly email: string; readonly again: () =
     document.addEventListener('visibilitychange', look);
     return () => document.removeEventListener('visibilitychange', look);
   }, []);
-  return html`<h1>Check your mail</h1>
-    <p>If <strong>${email}</strong> is the address of an account here, a link to sign in is on its way.</p>
+  return html`<h1>Check your email</h1>
+    <p>If <strong>${email}</strong> belongs to an account here, a sign-in link is on its way.</p>
     <p class="soft">The link works once, for 15 minutes, in this browser only.</p>
     <p><button type="button" class="quiet" onClick=${again}>Sign in another way</button></p>`;
 }

@@ -89,8 +89,8 @@ function Head({ of, run, isRead }: HeadProps): ComponentChildren {
         <${Action} kind="quiet" run=${() => run('delete')}>Delete<//>
       </div>`
     }
-    ${status === 'pending' && html`<p class="soft">Its visitor has not confirmed it yet. Release it if you know that it is genuine.</p>`}
-    ${status === 'spam' && html`<p class="soft">Nobody was mailed. “Not spam” sends its notification, and the filter learns from it.</p>`}
+    ${status === 'pending' && html`<p class="soft">The visitor has not confirmed this submission yet. Release it if you know that it is genuine.</p>`}
+    ${status === 'spam' && html`<p class="soft">No email was sent. “Not spam” sends the notification and trains the filter.</p>`}
   </header>`;
 }
 
@@ -102,7 +102,7 @@ function Fields({ of: { fields, stored } }: { readonly of: Shown }): ComponentCh
     <h2 id="fields">Fields</h2>
     ${
       entries.length === 0
-        ? html`<p class="soft">${stored === 'metadata' ? 'They were deleted once its mail was delivered, as the form says (store: metadata).' : 'There are none.'}</p>`
+        ? html`<p class="soft">${stored === 'metadata' ? 'The fields were deleted after the mail was delivered (store: metadata).' : 'The submission has no fields.'}</p>`
         : html`<dl class="fields">${entries.map(([name, value]) => html`<dt key=${name}>${name}</dt><dd>${(typeof value === 'string' ? [value] : value).map((each) => html`<${Value} text=${each} />`)}</dd>`)}</dl>`
     }
   </section>`;
@@ -183,33 +183,33 @@ function Picture({ submission, file }: { readonly submission: string; readonly f
 
 /** What each sign of spam is, in words; docs/spam.md has the whole table. */
 const SIGNS: Readonly<Record<string, string>> = {
-  honeypot: 'Filled in a field that people do not see',
-  blocklist: 'Is on the blocklist of the form',
-  max_per_hour: 'One more than the form takes in an hour',
-  words: 'Its words',
-  structure: 'How it is built: links, sums of money, names and addresses',
-  learned: 'Its words, by what you decided before',
-  phrases: 'Phrases of spam, offers or genuine questions',
+  honeypot: 'A field that people do not see was filled in',
+  blocklist: 'Matches the blocklist of the form',
+  max_per_hour: 'Over the hourly limit of the form',
+  words: 'The words that it uses',
+  structure: 'Its structure: links, amounts of money, names and addresses',
+  learned: 'Its words, based on your earlier decisions',
+  phrases: 'Phrases typical of spam, offers or genuine questions',
   repeated_text: 'The same text was sent to other forms',
   repeated_link: 'The same link was sent to other forms',
   links: 'More than six links',
   mostly_links: 'Links and little else',
   link_markup: 'Links in markup',
-  link_in_name: 'A link in place of a name',
-  header_injection: 'A mail header in a field of one line',
+  link_in_name: 'A link instead of a name',
+  header_injection: 'A mail header in a single-line field',
   header_lines: 'Mail headers in its text',
-  line_breaks: 'A line break in a field of one line',
+  line_breaks: 'A line break in a single-line field',
   probe: 'Code of a vulnerability scanner',
   same_text: 'The same text in several fields',
   repetition: 'The same characters or words over and over',
-  script_mismatch: 'Letters of several scripts in one word',
+  script_mismatch: 'Letters from several scripts in one word',
   hidden_characters: 'Invisible characters',
   gibberish: 'Random letters',
-  disposable_address: 'A disposable mail address',
-  no_mx: 'A mail address whose domain takes no mail',
+  disposable_address: 'A disposable email address',
+  no_mx: 'An email address whose domain accepts no mail',
   headers: 'Sent by a program that poses as a browser',
-  page_token: 'Sent too quickly, or without the page',
-  challenge: 'Passed the challenge of the form',
+  page_token: 'Sent too quickly, or with an invalid page token',
+  challenge: 'Passed the form’s challenge',
   akismet: 'Akismet',
   rspamd: 'rspamd',
 };
@@ -219,10 +219,10 @@ function Verdict({ of: { spam, status } }: { readonly of: Shown }): ComponentChi
   const sorted = reasons.toSorted((one, other) => Math.abs(other.score) - Math.abs(one.score));
   return html`<section class="card" aria-labelledby="verdict">
     <h2 id="verdict">Spam filter</h2>
-    <p class="score"><meter min="0" max="100" low="50" high="79" optimum="0" value=${score} aria-label="Probability of spam"></meter> <strong>${score} %</strong> <span class="soft">likely to be spam${status === 'accepted' && score >= 60 ? '; it was accepted all the same' : ''}</span></p>
+    <p class="score"><meter min="0" max="100" low="50" high="79" optimum="0" value=${score} aria-label="Probability of spam"></meter> <strong>${score} %</strong> <span class="soft">likely to be spam${status === 'accepted' && score >= 60 ? '; it was accepted anyway' : ''}</span></p>
     ${
       sorted.length === 0
-        ? html`<p class="soft">The filter found no sign of it, for or against.</p>`
+        ? html`<p class="soft">The filter found no signs for or against spam.</p>`
         : html`<div class="scroll"><table>
           <thead><tr><th>Reason</th><th>Detail</th><th class="number">Points</th></tr></thead>
           <tbody>
@@ -232,7 +232,7 @@ function Verdict({ of: { spam, status } }: { readonly of: Shown }): ComponentChi
             )}
           </tbody>
         </table></div>
-        <p class="soft small">Ten points make spam ten times as likely.</p>`
+        <p class="soft small">Every ten points make spam ten times as likely.</p>`
     }
   </section>`;
 }
@@ -240,12 +240,12 @@ function Verdict({ of: { spam, status } }: { readonly of: Shown }): ComponentChi
 function Mail({ of: { messages, deliveries, attempts, status } }: { readonly of: Shown }): ComponentChildren {
   return html`<section class="card" aria-labelledby="mail">
     <h2 id="mail">Mail</h2>
-    ${messages.length === 0 && html`<p class="soft">${status === 'accepted' ? 'There is none.' : 'None was sent: it has not been accepted.'}</p>`}
+    ${messages.length === 0 && html`<p class="soft">${status === 'accepted' ? 'There is no mail.' : 'No mail was sent: the submission has not been accepted.'}</p>`}
     ${deliveries.map(
       ({ message, recipient, state, recipient_status }) =>
         html`<div class="delivery" key=${`${message} ${recipient}`}>
           <p><${State} of=${state} /> <strong>${recipient}</strong> <a class="small" href=${href(`/mail/${message}`)}>Open the message</a></p>
-          ${recipient_status !== 'confirmed' && html`<p class="soft small">The recipient has not agreed to get mail yet: it waits.</p>`}
+          ${recipient_status !== 'confirmed' && html`<p class="soft small">${recipient_status === 'refused' ? 'The recipient wants no mail from this server.' : 'The recipient has not agreed to get mail yet: the message is waiting.'}</p>`}
           <${Attempts} of=${attempts.filter((one) => one.message === message && one.recipient === recipient)} />
         </div>`,
     )}
@@ -270,7 +270,7 @@ function Visitor({ of: { id, ip, user_agent, referer } }: { readonly of: Shown }
   return html`<section class="card" aria-labelledby="visitor">
     <h2 id="visitor">Visitor</h2>
     <dl>
-      <dt>Address</dt><dd>${ip === '' ? html`<span class="soft">not kept</span>` : ip}</dd>
+      <dt>IP address</dt><dd>${ip === '' ? html`<span class="soft">not stored</span>` : ip}</dd>
       <dt>Browser</dt><dd>${user_agent === '' ? html`<span class="soft">unknown</span>` : user_agent}</dd>
       <dt>Page</dt><dd>${referer === '' ? html`<span class="soft">unknown</span>` : referer}</dd>
       <dt>ID</dt><dd><${Code} text=${id} what="the ID" /></dd>

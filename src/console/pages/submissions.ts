@@ -69,7 +69,7 @@ async function act(action: ActionName, ids: readonly string[], { leaving = false
     const [first] = failed;
     if (first !== undefined) {
       const others = failed.length === 1 ? '' : ` (and ${failed.length - 1} more)`;
-      say(`${first.error ?? 'It failed.'}${others}`, { tone: 'bad' });
+      say(`${first.error ?? 'The action failed.'}${others}`, { tone: 'bad' });
     }
     return results.filter(({ done }) => done).map(({ id }) => id);
   } catch (error) {
@@ -120,7 +120,7 @@ const SAID: Readonly<Record<Exclude<ActionName, 'delete'>, string>> = {
   read: 'marked as read.',
   unread: 'marked as unread.',
   spam: 'marked as spam.',
-  ham: 'released: no spam.',
+  ham: 'released.',
   resend: 'sent again.',
 };
 const REVERSE: Readonly<Partial<Record<ActionName, ActionName>>> = {
@@ -267,7 +267,7 @@ export function Submissions({ params }: { readonly params: Readonly<Record<strin
       </section>
       ${
         open === undefined
-          ? html`<p class="soft nothing">Choose a submission to read it.</p>`
+          ? html`<p class="soft nothing">Select a submission to read it.</p>`
           : html`<${Submission} key=${open} id=${open} perform=${perform} isRead=${marks.get(open)?.read} />`
       }
     </div></div>
@@ -373,8 +373,8 @@ function Chosen({ chosen, items, choose, perform, view }: ChosenProps): Componen
   if (chosen.size === 0 || !can('forms.write')) return null;
   const ids = items.filter(({ id }) => chosen.has(id)).map(({ id }) => id);
   const isSpam = view === 'spam' || view === 'pending';
-  return html`<div class="chosen" role="toolbar" aria-label="With the chosen submissions">
-    <${Check} label=${`${ids.length} chosen`} checked=${ids.length === items.length} change=${(isOn: boolean) => choose(new Set(isOn ? items.map(({ id }) => id) : []))} />
+  return html`<div class="chosen" role="toolbar" aria-label="Actions for the selected submissions">
+    <${Check} label=${`${ids.length} selected`} checked=${ids.length === items.length} change=${(isOn: boolean) => choose(new Set(isOn ? items.map(({ id }) => id) : []))} />
     <${Action} kind="quiet small" run=${() => perform('read', ids)}>Mark as read<//>
     <${Action} kind="quiet small" run=${() => perform('unread', ids)}>Mark as unread<//>
     <${Action} kind="quiet small" run=${() => perform(isSpam ? 'ham' : 'spam', ids)}>${isSpam ? 'Not spam' : 'Spam'}<//>
@@ -421,7 +421,7 @@ function Row({ item, isOpen, isChosen, toggle }: RowProps): ComponentChildren {
   const isRead = marks.get(id)?.read ?? item.read;
   const who = senderOf(item);
   return html`<li ref=${row} class=${isChosen ? 'chosen-row' : ''}>
-    ${can('forms.write') && html`<label class="pick"><input type="checkbox" checked=${isChosen} onChange=${() => toggle(id)} /><span class="hidden">Choose the submission of ${who}</span></label>`}
+    ${can('forms.write') && html`<label class="pick"><input type="checkbox" checked=${isChosen} onChange=${() => toggle(id)} /><span class="hidden">Select the submission from ${who}</span></label>`}
     <a href=${href(`/submissions/${id}`, currentPlace().query)} aria-current=${isOpen ? 'true' : undefined}>
       <span class="top">
         ${!isRead && html`<span class="dot" aria-hidden="true"></span>`}
@@ -444,20 +444,20 @@ function Nothing({ filters, total }: Pick<RowsProps, 'filters' | 'total'>): Comp
   const { view, ...narrowed } = filters;
   if (Object.values(narrowed).some((value) => value !== '')) {
     return html`<${Empty} title="Nothing found">
-      <p>No submission has these words and filters.</p>
+      <p>No submission matches the search and the filters.</p>
       <p><a class="button quiet" href=${href('/submissions', { view: view === 'inbox' ? undefined : view })}>Clear the filters</a></p>
     <//>`;
   }
   if (view === 'spam')
-    return html`<${Empty} title="No spam"><p>What the filter holds back stands here, with its reasons, until it is released or deleted.</p><//>`;
+    return html`<${Empty} title="No spam"><p>Submissions that the filter holds are listed here, with the reasons, until they are released or deleted.</p><//>`;
   if (view === 'pending')
-    return html`<${Empty} title="Nothing pending"><p>Forms with double opt-in keep submissions here until their visitors confirm them.</p><//>`;
-  if (view === 'unread') return html`<${Empty} title="All read"><p>New submissions appear here by themselves.</p><//>`;
+    return html`<${Empty} title="Nothing pending"><p>Forms with double opt-in keep submissions here until visitors confirm them.</p><//>`;
+  if (view === 'unread') return html`<${Empty} title="All read"><p>New submissions appear here automatically.</p><//>`;
   if (total > 0) {
-    return html`<${Empty} title="The inbox is empty"><p>Spam and what visitors have to confirm is in the views above. New submissions appear here by themselves.</p><//>`;
+    return html`<${Empty} title="The inbox is empty"><p>Spam and pending submissions are in the views above. New submissions appear here automatically.</p><//>`;
   }
   return html`<${Empty} title="No submissions yet">
-    <p>They appear here as soon as somebody sends one of your forms.</p>
+    <p>They appear here as soon as someone submits one of your forms.</p>
     <p><a class="button" href=${href('/forms')}>Open your forms</a></p>
   <//>`;
 }
@@ -466,7 +466,7 @@ function Nothing({ filters, total }: Pick<RowsProps, 'filters' | 'total'>): Comp
 function snippetOf({ fields, stored }: Listed): string {
   const texts = Object.values(fields).map((value) => textOf(value).replaceAll(/\s+/g, ' ').trim());
   const longest = texts.toSorted((one, other) => other.length - one.length)[0] ?? '';
-  return longest === '' && stored === 'metadata' ? 'Its fields were deleted after delivery.' : longest.slice(0, 200);
+  return longest === '' && stored === 'metadata' ? 'The fields were deleted after delivery.' : longest.slice(0, 200);
 }
 
 const KEYS = [
@@ -475,10 +475,10 @@ const KEYS = [
   ['u', 'Back to the list'],
   ['e', 'Mark as read or unread'],
   ['s', 'Spam or not spam'],
-  ['x', 'Choose'],
+  ['x', 'Select'],
   ['#', 'Delete'],
   ['/', 'Search'],
-  ['?', 'This list'],
+  ['?', 'Show this list'],
 ] as const;
 
 function Keys({ close }: { readonly close: () => void }): ComponentChildren {

@@ -15,7 +15,7 @@ const REASONS: Readonly<Record<Suppression['reason'], readonly [text: string, to
   bounce: ['the mailbox does not exist', 'bad'],
   complaint: ['reported as spam', 'bad'],
   unsubscribe: ['unsubscribed', 'plain'],
-  manual: ['added by hand', 'plain'],
+  manual: ['added manually', 'plain'],
 };
 
 /** The list, with a field to add an address. */
@@ -33,7 +33,7 @@ export function Suppressions(): ComponentChildren {
     <${Ready} of=${loaded}>
       ${() =>
         list.items.length === 0
-          ? html`<${Empty} title="Nobody is suppressed"><p>Addresses that do not exist, that reported spam or that unsubscribed are listed here, and get no mail any more.</p><//>`
+          ? html`<${Empty} title="No suppressed addresses"><p>Addresses that do not exist, reported spam or unsubscribed are listed here. They no longer get mail.</p><//>`
           : html`<ul class="list">${list.items.map((entry) => html`<${Entry} of=${entry} reload=${list.reload} key=${`${entry.address} ${entry.form}`} />`)}</ul>`}
     <//>
     <${More} list=${list} />
@@ -65,7 +65,7 @@ function Entry({ of, reload }: { readonly of: Suppression; readonly reload: () =
     reload();
   }
   return html`<li class="row split">
-    <span><strong>${address}</strong><span class="soft small line">${form === null ? 'gets no mail of the account' : html`gets no notifications of <a href=${href(`/forms/${form}`)}>${form}</a>`}</span></span>
+    <span><strong>${address}</strong><span class="soft small line">${form === null ? 'gets no mail from this account' : html`gets no notifications from <a href=${href(`/forms/${form}`)}>${form}</a>`}</span></span>
     <span class="meta">
       <${Badge} tone=${tone}>${text}<//><span class="soft small"><${Time} at=${at} short /></span>
       <${Action} kind="quiet small" run=${remove}>Remove<//>
@@ -80,7 +80,7 @@ function NewEntry({ done }: { readonly done: () => void }): ComponentChildren {
     const isHere = thisPage();
     try {
       await call<typeof suppressions.create>('POST /suppressions', { body: { address } });
-      say(`${address} gets no mail any more.`);
+      say(`${address} no longer gets mail.`);
       if (isHere()) setQuery({ new: undefined });
       done();
     } catch (error) {
@@ -89,7 +89,7 @@ function NewEntry({ done }: { readonly done: () => void }): ComponentChildren {
     }
   }
   return html`<section class="card" aria-label="Add an address">
-    <${Field} label="Address" type="email" value=${address} change=${setAddress} fault=${fault} placeholder="name@example.com" hint="It gets no mail of the account any more. Notifications of your forms still go to their owners." />
+    <${Field} label="Email address" type="email" value=${address} change=${setAddress} fault=${fault} placeholder="name@example.com" hint="It no longer gets mail from this account, except notifications from your forms." />
     <div class="actions">
       <${Action} run=${add} disabled=${address === ''}>Suppress<//>
       <button type="button" class="quiet" onClick=${() => setQuery({ new: undefined })}>Cancel</button>

@@ -35,15 +35,15 @@ const EVENTS: Readonly<Record<EventType, string>> = {
   'submission.fallback': 'Mail about a submission went to the fallback',
   'email.queued': 'A message was queued',
   'email.delivered': 'A message reached the next server',
-  'email.deferred': 'An attempt failed and will be repeated',
-  'email.bounced': 'A message cannot be delivered',
-  'email.complained': 'A recipient reported spam',
+  'email.deferred': 'An attempt failed and will be retried',
+  'email.bounced': 'A message could not be delivered',
+  'email.complained': 'A recipient reported a message as spam',
   'email.suppressed': 'A message was not sent: suppressed address',
   'inbound.accepted': 'A message was accepted for forwarding',
   'inbound.rejected': 'A message was rejected',
   'domain.verified': 'All records of a domain were found',
   'domain.degraded': 'A record is missing or wrong',
-  'domain.failed': 'The records stayed broken',
+  'domain.failed': 'The records were wrong for too long',
   'config.pushed': 'A configuration was deployed',
 };
 const EVENT_TYPES = Object.keys(EVENTS).filter((name): name is EventType => name in EVENTS);
@@ -64,7 +64,7 @@ export function Webhooks(): ComponentChildren {
         list.items.length === 0
           ? !isNew &&
             html`<${Empty} title="No webhooks yet">
-              <p>Postern can post each event to your server as it happens: a submission, a bounce, a domain that broke. Requests are signed.</p>
+              <p>Postern can post events to your server as they happen, such as a submission, a bounce or broken DNS records. Requests are signed.</p>
               <p>${add}</p>
             <//>`
           : html`<ul class="list">${list.items.map((each) => html`<${WebhookLine} of=${each} key=${each.id} />`)}</ul>`}
@@ -86,7 +86,7 @@ function WebhookLine({ of }: { readonly of: Webhook }): ComponentChildren {
 
 function eventsText(events: readonly string[]): string {
   if (events.length === 0) return 'all events';
-  return events.length > 3 ? `${events.length} types of events` : events.join(', ');
+  return events.length > 3 ? `${events.length} event types` : events.join(', ');
 }
 
 function NewWebhook({ done }: { readonly done: () => void }): ComponentChildren {
@@ -98,7 +98,7 @@ function NewWebhook({ done }: { readonly done: () => void }): ComponentChildren 
   if (made !== undefined) {
     return html`<section class="card note good" aria-label="New webhook">
       <h2>The webhook is active</h2>
-      <p>Verify each request with this secret. It is shown only now.</p>
+      <p>Verify each request with this secret. It is shown only once.</p>
       <p><${Code} text=${made.secret} what="secret" /></p>
       <p><a class="button quiet" href=${href(`/webhooks/${made.id}`)}>Go to the webhook</a></p>
     </section>`;
@@ -112,7 +112,7 @@ function NewWebhook({ done }: { readonly done: () => void }): ComponentChildren 
   }
   return html`<section class="card" aria-label="New webhook">
     <h2>New webhook</h2>
-    <${Field} label="Address" type="url" value=${url} change=${setUrl} fault=${fault} placeholder="https://example.com/hooks/postern" hint="A public address. Postern posts JSON to it." />
+    <${Field} label="URL" type="url" value=${url} change=${setUrl} fault=${fault} placeholder="https://example.com/hooks/postern" hint="A public URL. Postern posts JSON to it." />
     <${Field} label="What it is for (optional)" value=${description} change=${setDescription} />
     <${EventChoice} chosen=${events} choose=${setEvents} />
     <div class="actions">
@@ -130,7 +130,7 @@ interface EventChoiceProps {
 function EventChoice({ chosen, choose }: EventChoiceProps): ComponentChildren {
   return html`<fieldset>
     <legend>Events</legend>
-    <p class="hint">${chosen.length === 0 ? 'All events are sent. Choose some to send only these.' : 'Only the chosen ones are sent.'}</p>
+    <p class="hint">${chosen.length === 0 ? 'All events are sent. Select some to send only those.' : 'Only the selected events are sent.'}</p>
     <div class="choices">
       ${EVENT_TYPES.map(
         (type) =>
@@ -190,11 +190,11 @@ function OneWebhook({
   }
   async function remove(): Promise<void> {
     const isHere = thisPage();
-    const text = html`<p>Nothing more is posted to <code>${url}</code>. Its pending deliveries and the record of the past ones are deleted.</p>`;
+    const text = html`<p>Nothing more is posted to <code>${url}</code>. Its pending deliveries and the history of past ones are deleted.</p>`;
     if (!(await confirm({ title: 'Delete this webhook?', text, action: 'Delete webhook' }))) return;
     const done = await doing(
       () => call<typeof webhooks.remove>('DELETE /webhooks/:id', { params }),
-      'The webhook is deleted.',
+      'The webhook was deleted.',
     );
     if (done && isHere()) go('/webhooks');
   }
@@ -217,7 +217,7 @@ function hostOf(url: string): string {
 
 function Trouble({ of: { status, reason, failing_since: failing } }: { readonly of: Webhook }): ComponentChildren {
   if (status === 'disabled')
-    return html`<div class="note bad"><p><strong>Nothing is posted.</strong> ${reason}</p><p>Once the target works, enable the webhook and replay what it missed.</p></div>`;
+    return html`<div class="note bad"><p><strong>Nothing is posted.</strong> ${reason}</p><p>Once the target works, enable the webhook and replay the missed events.</p></div>`;
   if (failing === null) return null;
   return html`<div class="note warn"><p><strong>Every attempt has failed since <${Time} at=${failing} />.</strong> After five days the webhook is disabled.</p></div>`;
 }
@@ -233,18 +233,18 @@ function Settings({ webhook, reload, mayWrite }: SettingsProps): ComponentChildr
   const [isEditing, setEditing] = useState(false);
   const [secret, setSecret] = useState<string>();
   async function rotate(): Promise<void> {
-    const text = html`<p>Postern makes a new secret and shows it once. For 24 hours, requests are signed with both.</p>`;
-    if (!(await confirm({ title: 'Make a new secret?', text, action: 'Make new secret' }))) return;
+    const text = html`<p>Postern creates a new secret and shows it once. For 24 hours, requests are signed with both.</p>`;
+    if (!(await confirm({ title: 'Create a new secret?', text, action: 'Create new secret' }))) return;
     await doing(async () => {
       const made = await call<typeof webhooks.rotate>('POST /webhooks/:id/rotate', { params: { id }, body: {} });
       setSecret(made.secret);
-    }, 'The new secret signs from now on.');
+    }, 'The new secret is in use.');
   }
   if (isEditing) return html`<${Edit} webhook=${webhook} done=${() => (setEditing(false), reload())} />`;
   return html`<section class="card" aria-label="Settings">
     <h2>Settings</h2>
     <dl>
-      <dt>Address</dt><dd><${Code} text=${url} what="address" /></dd>
+      <dt>URL</dt><dd><${Code} text=${url} what="URL" /></dd>
       <dt>Events</dt><dd>${events.length === 0 ? 'All' : events.map((type) => html`<div key=${type}><code>${type}</code></div>`)}</dd>
       ${description !== '' && html`<dt>For</dt><dd>${description}</dd>`}
       ${form !== null && html`<dt>Form</dt><dd><a href=${href(`/forms/${form}`)}>${form}</a></dd>`}
@@ -254,7 +254,7 @@ function Settings({ webhook, reload, mayWrite }: SettingsProps): ComponentChildr
     ${project !== null && html`<p class="soft">The configuration of the project declares this webhook. Change it there.</p>`}
     ${
       secret !== undefined &&
-      html`<div class="note good"><p>The new secret. It is shown only now.</p><${Code} text=${secret} what="secret" /></div>`
+      html`<div class="note good"><p>The new secret. It is shown only once.</p><${Code} text=${secret} what="secret" /></div>`
     }
     ${
       mayWrite &&
@@ -278,7 +278,7 @@ function Edit({ webhook, done }: { readonly webhook: Webhook; readonly done: () 
   }
   return html`<section class="card" aria-label="Settings">
     <h2>Settings</h2>
-    <${Field} label="Address" type="url" value=${url} change=${setUrl} fault=${fault} />
+    <${Field} label="URL" type="url" value=${url} change=${setUrl} fault=${fault} />
     <${Field} label="What it is for" value=${description} change=${setDescription} />
     <${EventChoice} chosen=${events} choose=${setEvents} />
     <div class="actions"><${Action} run=${save}>Save<//><button type="button" class="quiet" onClick=${done}>Cancel</button></div>
@@ -309,7 +309,7 @@ function Deliveries({ webhook, round }: { readonly webhook: string; readonly rou
     <${Ready} of=${asLoaded(list)} lines=${6}>
       ${() =>
         list.items.length === 0
-          ? html`<${Empty} title="No deliveries"><p>Each event that this webhook asks for is posted and listed here for 30 days. To try it, send a test.</p><//>`
+          ? html`<${Empty} title="No deliveries"><p>Each event for this webhook is posted and listed here for 30 days. To try it, send a test.</p><//>`
           : html`<ul class="list">
               ${list.items.map((each) => html`<${DeliveryLine} webhook=${webhook} of=${each} isOpen=${each.id === open} reload=${list.reload} key=${each.id} />`)}
             </ul>`}
@@ -355,7 +355,7 @@ function DeliveryDetails({ webhook, id, reload }: DetailsProps): ComponentChildr
     const parts = { params, body: {} };
     const isSent = await doing(
       () => call<typeof webhooks.replayDelivery>('POST /webhooks/:id/deliveries/:delivery/replay', parts),
-      'The delivery is sent again.',
+      'The delivery is being sent again.',
     );
     if (!isSent) return;
     loaded.reload();
@@ -370,7 +370,7 @@ function DeliveryDetails({ webhook, id, reload }: DetailsProps): ComponentChildr
           ${shown.next_attempt_at !== null && html`<span class="soft small">next attempt <${Time} at=${shown.next_attempt_at} /></span>`}
         </div>
         ${shown.posts.map((post) => html`<${Attempt} of=${post} key=${post.number} />`)}
-        ${shown.posts.length === 0 && shown.attempts > 0 && html`<p class="soft">Requests and answers are kept for the newest 1,000 deliveries.</p>`}
+        ${shown.posts.length === 0 && shown.attempts > 0 && html`<p class="soft">Requests and responses are kept for the newest 1,000 deliveries.</p>`}
         <${Body} title="Request body" text=${shown.body === null ? undefined : pretty(shown.body)} isCut=${shown.body_is_cut} missing="The event is no longer kept." />
       `}
     <//>
@@ -385,16 +385,16 @@ function Attempt({
   const isGood = answer !== null && answer.status >= 200 && answer.status < 300;
   return html`<section class="attempt" aria-label="Attempt ${count}">
     <p>
-      <strong>Attempt ${count}</strong> <${Badge} tone=${isGood ? 'good' : 'bad'}>${answer?.status ?? 'no answer'}<//>
+      <strong>Attempt ${count}</strong> <${Badge} tone=${isGood ? 'good' : 'bad'}>${answer?.status ?? 'no response'}<//>
       <span class="soft small"> <${Time} at=${at} /> · ${ms < 1000 ? `${ms} ms` : spanOf(ms)}</span>
     </p>
     ${error !== null && html`<p class="fault">${error}</p>`}
-    ${answer !== null && html`<${Body} title="Answer" text=${answer.body} isCut=${answer.body_is_cut} missing="" />`}
+    ${answer !== null && html`<${Body} title="Response" text=${answer.body} isCut=${answer.body_is_cut} missing="" />`}
     <details>
       <summary>Headers</summary>
       <div class="cards">
         <${Headers} title="Request to ${request.url}" of=${request.headers} />
-        ${answer !== null && html`<${Headers} title="Answer" of=${answer.headers} />`}
+        ${answer !== null && html`<${Headers} title="Response" of=${answer.headers} />`}
       </div>
     </details>
   </section>`;
@@ -428,7 +428,7 @@ function Body({ title, text, isCut, missing }: BodyProps): ComponentChildren {
   if (text === '') return html`<p class="soft">${title}: empty</p>`;
   return html`<div class="body">
     <p class="split"><strong>${title}</strong><${Copy} text=${text} what=${title.toLowerCase()} /></p>
-    <pre class="tall" tabindex="0">${text}${isCut && html`<span class="soft">\n… cut</span>`}</pre>
+    <pre class="tall" tabindex="0">${text}${isCut && html`<span class="soft">\n… truncated</span>`}</pre>
   </div>`;
 }
 

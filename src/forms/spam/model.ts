@@ -219,6 +219,18 @@ export const STRUCTURE = [
 
 type Structure = (typeof STRUCTURE)[number];
 
+/** What people read in place of a name, which is fixed: the weights of the shipped model are stored by name. */
+const READABLE = new Map<Structure, string>([
+  ['a link to the domain of the own address', 'a link to the domain of the sender’s address'],
+  ['an account of a messenger in the text', 'a messenger account in the text'],
+  ['mostly capitals', 'mostly capital letters'],
+  ['an emoji or a sign of attention', 'an eye-catching emoji or symbol'],
+  ['lines that are set apart', 'a list'],
+  ['a free mail address', 'an address at a free email provider'],
+  ['an address without a trace of the name', 'an address that does not contain the name'],
+  ['a name in another script than the text', 'a name in a different script from the text'],
+]);
+
 /** A long text shows at its beginning or its end what it is about. */
 const MAX_START = 8 * 1024;
 const MAX_END = 2 * 1024;
@@ -579,13 +591,17 @@ export function createTextFilter(model: Model): TextFilter {
         [...weights],
         ([, weight]) => weight,
         ([word]) => word,
-      ) || 'nothing that honest mail has'
+      ) || 'no words of genuine messages'
     );
   }
 
   /** The signs that say most for what their sum says. */
   function placesFor({ structure }: Features, points: number): string {
-    return listed(structure, (name) => Math.sign(points) * (model.structure.get(name) ?? 0));
+    return listed(
+      structure,
+      (name) => Math.sign(points) * (model.structure.get(name) ?? 0),
+      (name) => READABLE.get(name) ?? name,
+    );
   }
 
   function phrasesFor({ phrases }: Features, points: number): string {
@@ -607,7 +623,7 @@ function listed<T>(all: readonly T[], weightOf: (one: T) => number, nameOf: (one
     .join(', ');
 }
 
-const HONEST = 'as in honest mail';
+const HONEST = 'as in genuine messages';
 
 /** The points of these log-odds, at most so many for spam or against it. */
 export function pointsFor(odds: number, most: number): number {

@@ -26,7 +26,7 @@ export function createSpamServices({
 }): SpamServices {
   function failed(service: string, form: Rules, reply: HttpReply): Reason[] {
     const reason =
-      reply.kind === 'answered' ? `it answered ${reply.status}: ${reply.text.slice(0, 200)}` : reply.reason;
+      reply.kind === 'answered' ? `it responded with ${reply.status}: ${reply.text.slice(0, 200)}` : reply.reason;
     log.warn('spam.service_failed', { service, form: form.id, reason });
     return [];
   }

@@ -41,22 +41,22 @@ export const REASONS = {
   words: { points: [-60, 60], what: 'its words, and pairs of words, as the shipped model rates them' },
   structure: {
     points: [-40, 40],
-    what: 'how it is built: links (shortened, without `https://`, to free hosts, messengers and cheap domains), sums of money, the shape of name and address',
+    what: 'its structure: links (shortened, without `https://`, to free hosts, messengers and cheap domains), amounts of money, the form of name and address',
   },
-  learned: { points: [-40, 40], what: 'its words, as rated by the project’s own decisions (spam, no spam)' },
+  learned: { points: [-40, 40], what: 'its words, as rated by the project’s own decisions (spam, not spam)' },
   phrases: {
     points: [-40, 40],
     what: 'phrases of the usual kinds of spam, of offers, and of people who ask for something, in 20 languages',
   },
-  repeated_text: { points: [4, 35], what: 'much of the text was posted to other forms of this server' },
-  repeated_link: { points: [4, 12], what: 'a link to a domain that was posted to other forms of this server' },
+  repeated_text: { points: [4, 35], what: 'much of the text was posted to other forms on this server' },
+  repeated_link: { points: [4, 12], what: 'a link to a domain that was posted to other forms on this server' },
   links: { points: [3, 12], what: 'more than six links' },
   mostly_links: { points: [8, 20], what: 'three links or more, and little else: 20; a link and nothing else: 8' },
   link_markup: { points: [3, 12], what: '`[url=…]` or three `<a href=…>`: 12; one or two `<a href=…>`: 3' },
   link_in_name: { points: [25, 25], what: 'a link where a person’s name belongs' },
-  header_injection: { points: [60, 60], what: 'a line break and a mail header in a field of one line' },
+  header_injection: { points: [60, 60], what: 'a line break and a mail header in a single-line field' },
   header_lines: { points: [10, 60], what: 'MIME headers: 10; a `Bcc:` line with an address: 15; both: 60' },
-  line_breaks: { points: [8, 8], what: 'a line break in a field of one line' },
+  line_breaks: { points: [8, 8], what: 'a line break in a single-line field' },
   probe: { points: [36, 36], what: 'code that a vulnerability scanner tries, without other words' },
   same_text: { points: [15, 30], what: 'the same longer text in three fields or more: 15; with a link: 30' },
   repetition: { points: [10, 15], what: 'one character 50 times in a row: 10; few words over and over: 15' },
@@ -69,8 +69,8 @@ export const REASONS = {
     points: [12, 50],
     what: 'mostly random letters: 12; almost nothing else: 24; a message of nothing else: 36; nothing but words of random capitals in two fields or more: 50',
   },
-  disposable_address: { points: [9, 9], what: 'a disposable mail address' },
-  no_mx: { points: [10, 10], what: 'a mail address whose domain accepts no mail' },
+  disposable_address: { points: [9, 9], what: 'a disposable email address' },
+  no_mx: { points: [10, 10], what: 'an email address whose domain accepts no mail' },
   headers: {
     points: [2, 10],
     what: 'the request claims to come from a browser, or a program, but its headers say otherwise',
@@ -80,8 +80,8 @@ export const REASONS = {
     what: 'the page’s token: sent faster than people write: 12; used before or forged: 10',
   },
   challenge: { points: [-4, -4], what: 'the visitor passed the form’s challenge' },
-  test: { points: [0, 0], what: 'a test that was sent through the API or the console' },
-  akismet: { points: [20, 20], what: 'the configured Akismet service calls it spam' },
+  test: { points: [0, 0], what: 'a test sent through the API or the console' },
+  akismet: { points: [20, 20], what: 'the configured Akismet service classifies it as spam' },
   rspamd: { points: [-3, 20], what: 'the verdict of the configured rspamd server' },
 } as const satisfies Readonly<Record<string, Kind>>;
 
@@ -115,7 +115,7 @@ export function linkReasons({ values, text, links }: Text): Reason[] {
     });
   }
   if (links.length >= 3 && links.reduce((sum, link) => sum + link.text.length, 0) > text.length / 2) {
-    reasons.push({ name: 'mostly_links', score: 20, detail: 'little text beside the links' });
+    reasons.push({ name: 'mostly_links', score: 20, detail: 'little text besides the links' });
   } else if (links.length > 0 && isNothingElse(values)) {
     reasons.push({ name: 'mostly_links', score: 8, detail: 'a link and nothing else' });
   }
@@ -288,7 +288,7 @@ export function disguiseReasons(text: string, own: () => string, hasLinks: boole
   if (!BEYOND_LATIN.test(text)) return [];
   const reasons: Reason[] = [];
   if (text.split(HIDDEN, 4).length === 4 || OVERRIDE.test(text)) {
-    reasons.push({ name: 'hidden_characters', score: 10, detail: 'characters that cannot be seen' });
+    reasons.push({ name: 'hidden_characters', score: 10, detail: 'invisible characters' });
   }
   const mixed = mixedWords(text);
   const foreign = hasLinks ? foreignScript(text, own()) : undefined;
@@ -463,10 +463,10 @@ const TOKENS: Readonly<Record<TokenState, readonly [points: number, detail: stri
   // A program in a browser has one as well: it would hide half of the spam that its text shows.
   valid: [0, ''],
   missing: [0, ''],
-  'too fast': [12, 'sent sooner than people write'],
-  used: [10, 'the token of the page was used before'],
+  'too fast': [12, 'sent faster than people write'],
+  used: [10, 'the page token was used before'],
   expired: [0, ''],
-  forged: [10, 'the token of the page is not of this server'],
+  forged: [10, 'the page token is not from this server'],
 };
 
 /** What the request says. */
@@ -491,14 +491,14 @@ function requestReasons(headers: NonNullable<Visit['headers']>, isSecure: boolea
   const site = headers['sec-fetch-site'];
   const odd: [points: number, detail: string][] = [];
   if (agent === '') odd.push([3, 'no User-Agent']);
-  else if (PROGRAM.test(agent)) odd.push([2, 'a program that is no browser']);
-  else if (HEADLESS.test(agent)) odd.push([6, 'a browser without a screen']);
+  else if (PROGRAM.test(agent)) odd.push([2, 'a program other than a browser']);
+  else if (HEADLESS.test(agent)) odd.push([6, 'a headless browser']);
   else if (/^mozilla/i.test(agent)) {
     if (headers['accept-language'] === undefined) odd.push([4, 'a browser without Accept-Language']);
     if (isSecure && site === undefined && SENDS_FETCH_METADATA.test(agent)) {
       odd.push([4, 'a browser without Sec-Fetch-Site']);
     }
-    if (OLD.test(agent)) odd.push([4, 'a browser of more than ten years ago']);
+    if (OLD.test(agent)) odd.push([4, 'a browser that is more than ten years old']);
   }
   if (site === 'none') odd.push([2, 'a post that no page sent']);
   if (odd.length === 0) return [];
@@ -516,7 +516,7 @@ export const NO_MX_POINTS = 10;
 
 /** The reason that a domain without mail gives. */
 export function noMx(domain: string): Reason {
-  return { name: 'no_mx', score: NO_MX_POINTS, detail: `${domain} takes no mail` };
+  return { name: 'no_mx', score: NO_MX_POINTS, detail: `${domain} accepts no mail` };
 }
 
 /** Domains of mail addresses that are thrown away after use, as the community lists them. */
@@ -673,7 +673,7 @@ export function createRepetition(clock: Pick<Clock, 'now'>): Repetition {
         reasons.push({
           name: 'repeated_text',
           score: textScore,
-          detail: 'other forms of this server got the same text',
+          detail: 'other forms on this server received the same text',
         });
       }
       const links = linkMarks(posted);

@@ -171,12 +171,12 @@ export function refuseOrigin(context: RequestContext, { id, audience }: Form): R
   const { domain } = audience;
   const asking = originOf(page);
   if (audience.anyone || mayUse(asking, context, audience)) return undefined;
-  const own = domain === undefined ? '' : ` The form accepts submissions from pages of ${domain} and its subdomains.`;
+  const own = domain === undefined ? '' : ` The form accepts submissions from pages on ${domain} and its subdomains.`;
   const allow =
     asking !== undefined && isLocalhost(asking)
       ? FOR_DEVELOPMENT
       : "To allow them, add the origin to the form's allowed_origins.";
-  const message = `Pages of ${(asking ?? page).slice(0, 300)} may not use the form ${id}.${own} ${allow}`;
+  const message = `Pages on ${(asking ?? page).slice(0, 300)} may not use the form ${id}.${own} ${allow}`;
   return refuse('ORIGIN_NOT_ALLOWED', { message });
 }
 
@@ -192,7 +192,7 @@ export function refuseHiddenPage(context: RequestContext, { id, audience, config
   const isNull = context.request.headers.origin === 'null';
   if ((audience.localhost && isNull) || isFromPage(context)) return undefined;
   return refuse('ORIGIN_NOT_ALLOWED', {
-    message: `The request shows no page that it comes from (${isNull ? 'Origin: null' : 'no Origin, Referer or Sec-Fetch-Site header'}), and the spam protection of the form ${id} is strict. ${FOR_DEVELOPMENT} Programs must send an API key; other pages belong in the form’s allowed_origins.`,
+    message: `The request does not show which page it comes from (${isNull ? 'Origin: null' : 'no Origin, Referer or Sec-Fetch-Site header'}), and the spam protection of the form ${id} is strict. ${FOR_DEVELOPMENT} Programs must send an API key; other pages must be in the form’s allowed_origins.`,
   });
 }
 

@@ -85,7 +85,7 @@ describe('POST /email/send', () => {
     [
       'a domain that is not known',
       { from: 'a@elsewhere.example' },
-      [403, 'DOMAIN_NOT_VERIFIED', expect.stringContaining('no domain of this account')],
+      [403, 'DOMAIN_NOT_VERIFIED', expect.stringContaining('is not a domain of this account')],
     ],
     ['a subdomain', { from: 'a@mail.shop.example' }, [403, 'DOMAIN_NOT_VERIFIED', expect.anything()]],
     ['another tenant’s domain', { from: 'a@example.com' }, [403, 'DOMAIN_NOT_VERIFIED', expect.anything()]],
@@ -114,7 +114,7 @@ describe('POST /email/send', () => {
     [
       'a template in two projects',
       { text: undefined, template: 'both' },
-      [400, 'VALIDATION_FAILED', 'template is in several projects; name one: one/both, two/both.'],
+      [400, 'VALIDATION_FAILED', 'template is in several projects; choose one: one/both, two/both.'],
     ],
     [
       'a template that fails',
@@ -156,7 +156,7 @@ describe('POST /email/send', () => {
     [
       'too many',
       { to: Array.from({ length: 51 }, (_, i) => `a${i}@x.example`) },
-      [400, 'VALIDATION_FAILED', 'to with cc and bcc must be 50 recipients at most.'],
+      [400, 'VALIDATION_FAILED', 'to must be at most 50 recipients, including cc and bcc.'],
     ],
     [
       'unsubscribe for several',

@@ -168,7 +168,7 @@ describe('where sign-up is open', () => {
     const letter = (await letters(http)).find((mail) => mail.letter.to !== first?.letter.to);
     const path = /(\/confirm\/\S+)/.exec(letter?.letter.text ?? '')?.[1] ?? '';
     for (const method of ['GET', 'POST']) {
-      expect((await http.request(path, { method })).text).toContain('You have an account already');
+      expect((await http.request(path, { method })).text).toContain('You already have an account');
     }
     expect((await status(second['key'])).status).toBe(403);
   });
@@ -179,8 +179,8 @@ describe('where sign-up is open', () => {
     const path = await mailedPath(http);
     expect((await http.request(`${path}?answer=never`)).text).toContain('Confirm the account');
     const refused = await http.request(`${path}?answer=never`, { method: 'POST' });
-    expect(refused.text).toContain('gets no mail from this server any more');
-    expect((await http.request(path, { method: 'POST' })).text).toContain('gets no mail from this server any more');
+    expect(refused.text).toContain('This server no longer sends mail to');
+    expect((await http.request(path, { method: 'POST' })).text).toContain('This server no longer sends mail to');
     const before = (await letters(http)).length;
     const again = await signup({ ...ANNA, email: 'anna+again@inbox.test' });
     expect([again.status, Object.keys(again.json())]).toEqual([200, Object.keys(first.json())]);

@@ -62,7 +62,7 @@ export function Accounts(): ComponentChildren {
           </tr>`;
         })}</tbody>
       </table></div></div>
-      <p class="hint">Submissions, messages and requests of the last 30 days.</p>
+      <p class="hint">Submissions, messages and requests in the last 30 days.</p>
       <${More} list=${list} />`
     }
   <//>`;
@@ -109,8 +109,8 @@ function NewAccount({ close, made }: { readonly close: () => void; readonly made
     }
   }
   if (key !== undefined) {
-    return html`<section class="card note good" role="status"><h2>${values.name} has an account</h2>
-      <p>This is its first API key. It is shown now and never again.</p>
+    return html`<section class="card note good" role="status"><h2>The account ${values.name} was created</h2>
+      <p>This is its first API key. It is shown only once.</p>
       <${Code} text=${key} what="the API key" />
       <p class="actions"><button type="button" class="quiet" onClick=${close}>Close</button></p></section>`;
   }
@@ -118,8 +118,8 @@ function NewAccount({ close, made }: { readonly close: () => void; readonly made
     <h2>New account</h2>
     ${error && html`<${Failed} error=${error} />`}
     <div class="cards">
-      <${Field} label="Name" required value=${values.name} change=${(name: string) => set({ name })} fault=${faultOf(error, 'name')} hint="Of the person or organization." />
-      <${Field} label="Email address" type="email" required value=${values.email} change=${(email: string) => set({ email })} fault=${faultOf(error, 'email')} hint="Signs in to the console by mail, and gets alerts." />
+      <${Field} label="Name" required value=${values.name} change=${(name: string) => set({ name })} fault=${faultOf(error, 'name')} hint="The name of the person or organization." />
+      <${Field} label="Email address" type="email" required value=${values.email} change=${(email: string) => set({ email })} fault=${faultOf(error, 'email')} hint="For sign-in links to the console and for alerts." />
       <${Field} label="Plan" value=${values.plan} change=${(plan: string) => set({ plan })} fault=${faultOf(error, 'plan')} options=${planOptions(plans, values.plan)} />
     </div>
     <div class="actions"><button>Create account</button><button type="button" class="quiet" onClick=${close}>Cancel</button></div>
@@ -145,8 +145,8 @@ export function Account({ params }: { readonly params: Readonly<Record<string, s
         <dt>ID</dt><dd><${Code} text=${tenant.id} what="the ID" /></dd>
         <dt>Email address</dt><dd>${tenant.email}</dd>
         <dt>Created</dt><dd><${Time} at=${tenant.created_at} /></dd>
-        <dt>Confirmed</dt><dd>${tenant.confirmed_at === null ? 'not yet: its keys do not work' : html`<${Time} at=${tenant.confirmed_at} />`}</dd>
-        <dt>Recipients</dt><dd>${tenant.trusted ? 'trusted: get its mail without confirmation' : 'must confirm before they get its mail'}</dd>
+        <dt>Confirmed</dt><dd>${tenant.confirmed_at === null ? 'not yet: its API keys do not work' : html`<${Time} at=${tenant.confirmed_at} />`}</dd>
+        <dt>Recipients</dt><dd>${tenant.trusted ? 'trusted: they get its mail without confirmation' : 'must confirm before they get its mail'}</dd>
         <dt>In the queue</dt><dd>${number(tenant.queued)} ${tenant.queued === 1 ? 'delivery' : 'deliveries'}</dd>
       </dl></section>
       <section class="card"><h2>Resources</h2><dl>
@@ -164,8 +164,8 @@ export function Account({ params }: { readonly params: Readonly<Record<string, s
 const USED = [
   ['requests', 'Requests'],
   ['errors', 'Errors'],
-  ['rate_limited', 'Over the limit'],
-  ['messages', 'Messages that count'],
+  ['rate_limited', 'Rate limited'],
+  ['messages', 'Counted messages'],
   ['submissions', 'Submissions'],
   ['spam', 'Spam'],
   ['delivered', 'Delivered'],
@@ -214,7 +214,7 @@ function Limits({ of, reload }: { readonly of: Shown; readonly reload: () => voi
     <${Field} label="Plan" value=${plan} change=${setPlan} fault=${faultOf(error, 'plan')} options=${planOptions(plans, plan)} />
     ${LIMITS.map(([name, label]) => {
       const usual = chosen?.[name];
-      return html`<${Field} key=${name} label=${label} type="number" value=${values[name] ?? ''} change=${(value: string) => setValues({ ...values, [name]: value })} fault=${faultOf(error, name)} hint=${usual === undefined ? 'Empty: as the plan says.' : `Empty: as the plan says, ${usual === null ? 'no limit' : number(usual)}.`} />`;
+      return html`<${Field} key=${name} label=${label} type="number" value=${values[name] ?? ''} change=${(value: string) => setValues({ ...values, [name]: value })} fault=${faultOf(error, name)} hint=${usual === undefined ? 'Leave empty for the plan’s limit.' : `Leave empty for the plan’s limit: ${usual === null ? 'no limit' : number(usual)}.`} />`;
     })}
     <button>Save</button>
   </form>`;
@@ -232,7 +232,7 @@ function AccountActions({ of, reload }: { readonly of: Shown; readonly reload: (
   async function suspend(): Promise<void> {
     const yes = await confirm({
       title: `Suspend ${name}?`,
-      text: 'Its keys and sessions are refused, its forms accept nothing, and none of its mail and webhooks are sent. What is queued waits until the account is active again, or expires.',
+      text: 'Its API keys and sessions are rejected, its forms accept nothing, and none of its mail and webhooks are sent. Queued mail waits until the account is active again, or expires.',
       action: 'Suspend account',
     });
     if (yes) await change({ suspended: true }, `${name} is suspended.`, () => void resume());
@@ -245,7 +245,7 @@ function AccountActions({ of, reload }: { readonly of: Shown; readonly reload: (
   async function remove(): Promise<void> {
     const yes = await confirm({
       title: `Delete ${name}?`,
-      text: 'Its keys are revoked, its projects, domains and webhooks end at once, and mail that waits is cancelled. Then its submissions, messages and everything else are deleted. This cannot be undone.',
+      text: 'Its API keys are revoked, its projects, domains and webhooks stop working, and queued mail is cancelled. Then its submissions, messages and all other data are deleted. This cannot be undone.',
       action: 'Delete account',
       type: name,
     });
@@ -261,12 +261,12 @@ function AccountActions({ of, reload }: { readonly of: Shown; readonly reload: (
   }
 
   async function act(): Promise<void> {
-    if (await doing(() => actForAccount(id), `You act for ${name}.`)) go('/');
+    if (await doing(() => actForAccount(id), `You are acting for ${name}.`)) go('/');
   }
 
   if (id === OPERATOR || of.deleting !== null) return null;
   return html`<${Action} run=${act}>Act for this account<//>
-    ${of.trusted ? html`<${Action} kind="quiet" run=${() => change({ trusted: false }, `Recipients of ${name} must agree from now on.`, () => void change({ trusted: true }, `${name} is trusted.`))}>Trust no longer<//>` : html`<${Action} kind="quiet" run=${() => change({ trusted: true }, `${name} is trusted. Mail that waited for consent is sent.`)}>Trust<//>`}
+    ${of.trusted ? html`<${Action} kind="quiet" run=${() => change({ trusted: false }, `Recipients of ${name} must confirm from now on.`, () => void change({ trusted: true }, `${name} is trusted.`))}>Stop trusting<//>` : html`<${Action} kind="quiet" run=${() => change({ trusted: true }, `${name} is trusted. Mail that waited for confirmation is sent.`)}>Trust<//>`}
     ${of.suspended ? html`<${Action} kind="quiet" run=${resume}>End suspension<//>` : html`<${Action} kind="quiet" run=${suspend}>Suspend<//>`}
     <${Action} kind="danger" run=${remove}>Delete<//>`;
 }

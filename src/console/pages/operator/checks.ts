@@ -13,8 +13,8 @@ const ORDER = ['failed', 'warning', 'unknown', 'ok'];
 
 export function Doctor(): ComponentChildren {
   const loaded = useLoaded('doctor', (signal) => call<typeof doctor.check>('GET /admin/doctor', { signal }));
-  return html`<${Page} title="Doctor" aside=${loaded.data && !loaded.isLoading ? (loaded.data.ok ? 'nothing failed' : 'something failed') : undefined} actions=${html`<button type="button" class="quiet" disabled=${loaded.isLoading} onClick=${loaded.reload}>Check again</button>`}>
-    ${loaded.isLoading && html`<p class="soft" role="status">DNS, connections, the machine and the configuration are checked. That takes up to half a minute.</p>`}
+  return html`<${Page} title="Doctor" aside=${loaded.data && !loaded.isLoading ? (loaded.data.ok ? 'no check failed' : 'some checks failed') : undefined} actions=${html`<button type="button" class="quiet" disabled=${loaded.isLoading} onClick=${loaded.reload}>Check again</button>`}>
+    ${loaded.isLoading && html`<p class="soft" role="status">Checking DNS, connections, the machine and the configuration. This takes up to 30 seconds.</p>`}
     ${
       loaded.isLoading && loaded.data === undefined
         ? html`<${Loading} lines=${8} />`
@@ -49,13 +49,13 @@ export function Configuration(): ComponentChildren {
   async function reload(): Promise<void> {
     const done = await doing(
       () => call<typeof configCheck.reload>('POST /admin/config/reload', { body: {} }),
-      'The files were read again.',
+      'The configuration was reloaded.',
     );
     if (done) loaded.reload();
   }
 
-  return html`<${Page} title="Configuration" aside=${loaded.data && html`<code>${loaded.data.file}</code>`} actions=${html`<${Action} kind="quiet" run=${reload}>Read the files again<//>`}>
-    <p class="soft">The settings of this daemon, to be read. Change them in the file. Secrets are not shown.</p>
+  return html`<${Page} title="Configuration" aside=${loaded.data && html`<code>${loaded.data.file}</code>`} actions=${html`<${Action} kind="quiet" run=${reload}>Reload configuration<//>`}>
+    <p class="soft">The active settings of this daemon. Change them in the file. Secrets are not shown.</p>
     <${Ready} of=${loaded} lines=${10}>${({ settings, waiting, problems }: AnswerOf<typeof serverConfig.show>) => {
       const shown = settings.filter(
         ({ path, value, source }) =>
@@ -67,11 +67,11 @@ export function Configuration(): ComponentChildren {
         ${waiting.length > 0 && html`<div class="note warn" role="status"><p>These take effect at the next start: ${waiting.map((key) => html`<code key=${key}>${key}</code> `)}</p></div>`}
         <div class="filters">
           <${Search} label="Search settings" value=${text} change=${(q: string) => setQuery({ q }, { replace: true })} />
-          <${Check} label="Only what the file says" checked=${isChanged} change=${(changed: boolean) => setQuery({ changed })} />
+          <${Check} label="Only settings from the file" checked=${isChanged} change=${(changed: boolean) => setQuery({ changed })} />
         </div>
         ${
           shown.length === 0
-            ? html`<${Empty} title="No such setting" />`
+            ? html`<${Empty} title="No setting found" />`
             : [...Map.groupBy(shown, ({ path }) => path.split('.', 1)[0] ?? '')].map(
                 ([section, some]) => html`<${Section} key=${section} name=${section} settings=${some} />`,
               )
@@ -122,11 +122,11 @@ export function Logs(): ComponentChildren {
     call<typeof serverLog.list>('GET /admin/logs', { query: { id: isId ? id : undefined, limit: 200 }, signal }),
   );
   return html`<${Page} title="Log" aside="the last hour of this daemon" actions=${html`<button type="button" class="quiet" disabled=${loaded.isLoading} onClick=${loaded.reload}>Refresh</button>`}>
-    <div class="filters"><${Search} label="Find by id: req_…, sub_…, msg_…, dlv_…" value=${id} change=${(value: string) => setQuery({ id: value.trim() }, { replace: true })} /></div>
-    ${!isId && html`<p class="fault" role="status">An id has three letters, an underscore and 26 characters, such as the request id of an error.</p>`}
+    <div class="filters"><${Search} label="Find by ID: req_…, sub_…, msg_…, dlv_…" value=${id} change=${(value: string) => setQuery({ id: value.trim() }, { replace: true })} /></div>
+    ${!isId && html`<p class="fault" role="status">An ID has three letters, an underscore and 26 characters, such as the request ID of an error.</p>`}
     <${Ready} of=${loaded} lines=${10}>${({ lines, since }: AnswerOf<typeof serverLog.list>) =>
       lines.length === 0
-        ? html`<${Empty} title=${id === '' ? 'No lines yet' : 'No line names this id'}><p>${since === null ? 'Nothing was logged since the daemon started.' : html`Lines since <${Time} at=${since} /> are kept. The journal has older ones.`}</p><//>`
+        ? html`<${Empty} title=${id === '' ? 'No entries yet' : 'No entry contains this ID'}><p>${since === null ? 'Nothing was logged since the daemon started.' : html`This page has entries since <${Time} at=${since} />. Older entries are in the journal.`}</p><//>`
         : html`<ul class="list log">${lines.map(
             ({ time, level, event, message, fields }, i) => html`<li key=${`${time} ${i}`}><details>
               <summary class="row attention"><span class="soft small"><${Time} at=${time} /></span><span>${level !== 'info' && html`<${Badge} tone=${TONES[level] ?? 'plain'}>${level}<//>`} ${message} <code>${event}</code></span></summary>

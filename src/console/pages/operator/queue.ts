@@ -52,7 +52,7 @@ export function Queue(): ComponentChildren {
   }, [loaded.data?.complete]);
   const count = loaded.data?.count;
   const [isHolding, setHolding] = useState(false);
-  return html`<${Page} title="Queue" aside=${count === undefined || count === 0 ? undefined : `mail waits for ${number(count)} ${count === 1 ? 'destination' : 'destinations'}`} actions=${html`<button type="button" class="quiet" aria-expanded=${isHolding ? 'true' : 'false'} onClick=${() => setHolding(!isHolding)}>Hold a destination</button>`}>
+  return html`<${Page} title="Queue" aside=${count === undefined || count === 0 ? undefined : `mail is waiting for ${number(count)} ${count === 1 ? 'destination' : 'destinations'}`} actions=${html`<button type="button" class="quiet" aria-expanded=${isHolding ? 'true' : 'false'} onClick=${() => setHolding(!isHolding)}>Hold a destination</button>`}>
     ${isHolding && html`<${HoldForm} close=${() => setHolding(false)} held=${() => (setHolding(false), setQuery({ state: 'held' }), loaded.reload())} />`}
     <div class="filters">
       <${Select} label="Destinations" value=${state} change=${(value: string) => setQuery({ state: value === 'all' ? undefined : value })} options=${FILTERS} />
@@ -61,9 +61,9 @@ export function Queue(): ComponentChildren {
       ${data.relay !== null && html`<div class="note bad" role="status"><p><strong>The smarthost is paused</strong> until <${Time} at=${data.relay.paused_until} />, after ${number(data.relay.failures)} failures: ${data.relay.last_error}</p></div>`}
       ${
         data.destinations.length === 0
-          ? html`<${Empty} title=${state === 'all' ? 'Nothing waits' : state === 'held' ? 'Nothing is held' : 'No destination fails'}><p>Mail that cannot be delivered at once appears here, with the reason and the time of its next try.</p><//>`
+          ? html`<${Empty} title=${state === 'all' ? 'No mail is waiting' : state === 'held' ? 'Nothing is held' : 'No destination is failing'}><p>Mail that cannot be delivered at once appears here, with the reason and the time of the next attempt.</p><//>`
           : html`<div class="card"><div class="scroll" tabindex="0" role="region" aria-label="Destinations"><table class="stack">
-            <thead><tr><th scope="col">Destination</th><th scope="col" class="number">Waiting</th><th scope="col">Oldest</th><th scope="col">Next try</th><th scope="col">Why</th><th scope="col"><span class="hidden">Actions</span></th></tr></thead>
+            <thead><tr><th scope="col">Destination</th><th scope="col" class="number">Waiting</th><th scope="col">Oldest</th><th scope="col">Next attempt</th><th scope="col">Reason</th><th scope="col"><span class="hidden">Actions</span></th></tr></thead>
             <tbody>${data.destinations.map((one) => html`<${Row} key=${one.destination} of=${one} reload=${loaded.reload} />`)}</tbody>
           </table></div></div>`
       }
@@ -80,7 +80,7 @@ function HoldForm({ close, held }: { readonly close: () => void; readonly held: 
     const isHere = thisPage();
     try {
       await call<typeof queue.hold>('POST /admin/queue/hold', { body: { domain } });
-      say(`Mail for ${domain} is held, also what comes from now on.`);
+      say(`Mail for ${domain} is held, including new mail.`);
       if (isHere()) held();
     } catch (failure) {
       if (!(failure instanceof ApiError)) throw failure;
@@ -88,7 +88,7 @@ function HoldForm({ close, held }: { readonly close: () => void; readonly held: 
     }
   }
   return html`<form class="card" onSubmit=${hold}>
-    <${Field} label="Domain" required value=${domain} change=${setDomain} fault=${error?.details[0]?.message ?? error?.message} hint="Domain of the recipients, such as example.com, or the id of a webhook. What is for it is kept until you release it, and does not expire." />
+    <${Field} label="Domain" required value=${domain} change=${setDomain} fault=${error?.details[0]?.message ?? error?.message} hint="Domain of the recipients, such as example.com, or the ID of a webhook. Its mail is held until you release it, and does not expire." />
     <div class="actions"><button>Hold</button><button type="button" class="quiet" onClick=${close}>Cancel</button></div>
   </form>`;
 }
@@ -99,7 +99,7 @@ function Row({ of, reload }: { readonly of: Destination; readonly reload: () => 
     <th scope="row"><a href=${href(`/server/queue/${encodeURIComponent(destination)}`)}>${destination}</a></th>
     <td class="number" data-label="Waiting">${number(waiting)}${waiting >= MOST && ' or more'}</td>
     <td data-label="Oldest">${oldest === null ? '–' : html`<span title=${oldest}>${spanOf(Date.now() - Date.parse(oldest))}</span>`}</td>
-    <td data-label="Next try">${of.held ? '–' : next === null ? '–' : Date.parse(next) <= Date.now() ? 'due' : html`<${Time} at=${next} short />`}</td>
+    <td data-label="Next attempt">${of.held ? '–' : next === null ? '–' : Date.parse(next) <= Date.now() ? 'due' : html`<${Time} at=${next} short />`}</td>
     <td class="why"><${States} of=${of} />${(error ?? reply) !== null && html` <span class="soft small">${error ?? reply}</span>`}</td>
     <td><${DestinationActions} of=${of} reload=${reload} /></td>
   </tr>`;
@@ -128,8 +128,8 @@ function DestinationActions({
           ? call<typeof queue.hold>('POST /admin/queue/hold', { body: { domain } })
           : call<typeof queue.release>('POST /admin/queue/release', { body: { domain } }),
       action === 'hold'
-        ? `Mail for ${domain} is held, also what comes from now on.`
-        : `${domain} is released, and its pause has ended.`,
+        ? `Mail for ${domain} is held, including new mail.`
+        : `${domain} is no longer held or paused.`,
       action === 'hold' ? () => void steer('release') : undefined,
     );
     if (done) reload();
@@ -143,7 +143,7 @@ function DestinationActions({
       });
       const yes = await confirm({
         title: `Cancel mail for ${domain}?`,
-        text: `${number(count)} ${count === 1 ? 'delivery that waits is' : 'deliveries that wait are'} cancelled and never sent. Their senders are not told. This cannot be undone.`,
+        text: `${number(count)} ${count === 1 ? 'waiting delivery is' : 'waiting deliveries are'} cancelled and never sent. The senders are not notified. This cannot be undone.`,
         action: `Cancel ${number(count)} ${count === 1 ? 'delivery' : 'deliveries'}`,
         type: count >= 100 ? domain : undefined,
       });
@@ -151,7 +151,7 @@ function DestinationActions({
     }
     const done = await doing(
       () => call<typeof queue.act>('POST /admin/queue/actions', { body: { action, filter } }),
-      action === 'retry' ? `Mail for ${domain} is tried now.` : `Mail for ${domain} was cancelled.`,
+      action === 'retry' ? `Retrying mail for ${domain} now.` : `Mail for ${domain} was cancelled.`,
     );
     if (done) reload();
   }
@@ -182,11 +182,11 @@ export function QueueOf({ params }: { readonly params: Readonly<Record<string, s
     </div>
     ${list.error && html`<${Failed} error=${list.error} retry=${list.reload} />`}
     ${list.count === undefined && !list.error && html`<${Loading} lines=${6} />`}
-    ${list.count === 0 && html`<${Empty} title="No deliveries"><p>Nothing of this state is kept for ${domain}.</p><//>`}
+    ${list.count === 0 && html`<${Empty} title="No deliveries"><p>There are no deliveries in this state for ${domain}.</p><//>`}
     ${
       list.items.length > 0 &&
       html`<div class="card"><div class="scroll" tabindex="0" role="region" aria-label="Deliveries"><table class="stack">
-        <thead><tr><th scope="col">Recipient</th><th scope="col">State</th><th scope="col" class="number">Tries</th><th scope="col">Queued</th><th scope="col">Next try</th><th scope="col">Last reply</th><th scope="col"><span class="hidden">Actions</span></th></tr></thead>
+        <thead><tr><th scope="col">Recipient</th><th scope="col">State</th><th scope="col" class="number">Attempts</th><th scope="col">Queued</th><th scope="col">Next attempt</th><th scope="col">Last reply</th><th scope="col"><span class="hidden">Actions</span></th></tr></thead>
         <tbody>${list.items.map((one: Delivery) => html`<${DeliveryRow} key=${one.id} of=${one} reload=${list.reload} />`)}</tbody>
       </table></div></div><${More} list=${list} />`
     }
@@ -201,7 +201,7 @@ function DeliveryRow({ of, reload }: { readonly of: Delivery; readonly reload: (
     if (
       await doing(
         () => call<typeof queue.retry>('POST /admin/queue/:id/retry', { params }),
-        `${of.recipient} is tried now.`,
+        `Retrying mail to ${of.recipient} now.`,
       )
     )
       reload();
@@ -210,7 +210,7 @@ function DeliveryRow({ of, reload }: { readonly of: Delivery; readonly reload: (
   async function cancel(): Promise<void> {
     const yes = await confirm({
       title: `Cancel the mail to ${of.recipient}?`,
-      text: 'It is never sent, and its sender is not told. This cannot be undone.',
+      text: 'It is never sent, and the sender is not notified. This cannot be undone.',
       action: 'Cancel delivery',
     });
     if (!yes) return;
@@ -226,15 +226,15 @@ function DeliveryRow({ of, reload }: { readonly of: Delivery; readonly reload: (
 
   async function copyId(): Promise<void> {
     await navigator.clipboard.writeText(of.message);
-    say(`${of.message} is copied.`);
+    say(`${of.message} was copied.`);
   }
 
   return html`<tr>
-    <th scope="row">${of.recipient}<br /><button type="button" class="link small" onClick=${copyId} title="Copy the id of the message"><code>${of.message}</code></button></th>
+    <th scope="row">${of.recipient}<br /><button type="button" class="link small" onClick=${copyId} title="Copy the ID of the message"><code>${of.message}</code></button></th>
     <td data-label="State"><span><${State} of=${of.held ? 'held' : of.state} />${of.suspended && html` <${Badge} tone="warn">account suspended<//>`}</span></td>
-    <td class="number" data-label="Tries">${number(of.attempts)}</td>
+    <td class="number" data-label="Attempts">${number(of.attempts)}</td>
     <td data-label="Queued">${of.created_at !== null && html`<${Time} at=${of.created_at} short />`}</td>
-    <td data-label="Next try">${of.next_attempt_at === null ? '–' : Date.parse(of.next_attempt_at) <= Date.now() ? 'due' : html`<${Time} at=${of.next_attempt_at} short />`}</td>
+    <td data-label="Next attempt">${of.next_attempt_at === null ? '–' : Date.parse(of.next_attempt_at) <= Date.now() ? 'due' : html`<${Time} at=${of.next_attempt_at} short />`}</td>
     <td class="small why" data-label="Last reply">${of.last_reply ?? '–'}</td>
     <td>${waits && html`<div class="actions"><${Action} kind="quiet small" run=${retry}>Retry<//><${Action} kind="quiet small" run=${cancel}>Cancel<//></div>`}</td>
   </tr>`;

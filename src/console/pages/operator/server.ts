@@ -40,11 +40,11 @@ export function Server(): ComponentChildren {
           <dt>Memory</dt><dd>${sizeOf(now.memory)}</dd>
           <dt>CPU time</dt><dd>${spanOf(now.cpu_seconds * 1000)}</dd>
         </dl></section>
-        <section class="card"><h2>Since the start</h2><dl>
+        <section class="card"><h2>Since startup</h2><dl>
           ${(['delivered', 'deferred', 'bounced', 'expired'] as const).map((name) => html`<dt key=${name}>${name.charAt(0).toUpperCase()}${name.slice(1)}</dt><dd>${number(now.deliveries[name])}</dd>`)}
         </dl></section>
         <section class="card"><h2>Latency</h2><div class="scroll"><table class="dense">
-          <thead><tr><th scope="col">Of</th><th scope="col" class="number">Median</th><th scope="col" class="number">95 %</th></tr></thead>
+          <thead><tr><th scope="col">Operation</th><th scope="col" class="number">Median</th><th scope="col" class="number">95 %</th></tr></thead>
           <tbody>${LATENCIES.map(([name, title]) => html`<tr key=${name}><th scope="row">${title}</th>${[0.5, 0.95].map((part) => html`<td class="number" key=${part}>${percentile(now.latencies[name], part)}</td>`)}</tr>`)}</tbody>
         </table></div></section>
       </div>
@@ -56,8 +56,8 @@ function Tiles({ of: { queue, accepted_last_minute: accepted } }: { readonly of:
   const tiles = [
     ['Accepted', number(accepted), 'in the last minute'],
     ['Queued', number(queue.queued), `${number(queue.sending)} being sent`],
-    ['Deferred', number(queue.deferred), 'tried again later'],
-    ['Oldest due', queue.oldest_due_seconds < 1 ? '–' : spanOf(queue.oldest_due_seconds * 1000), 'waits to be sent'],
+    ['Deferred', number(queue.deferred), 'retried later'],
+    ['Oldest due', queue.oldest_due_seconds < 1 ? '–' : spanOf(queue.oldest_due_seconds * 1000), 'waiting to be sent'],
     ['Paused', number(queue.paused), 'destinations'],
     ['Held', number(queue.held), 'destinations'],
   ] as const;
@@ -82,7 +82,7 @@ function Rates({ samples }: { readonly samples: readonly Status[] }): ComponentC
   return html`<section class="card live"><h2>Deliveries per minute, live</h2>
     ${
       pairs.length < 2
-        ? html`<p class="soft plot">A few seconds, and the figure begins.</p>`
+        ? html`<p class="soft plot">The chart appears in a few seconds.</p>`
         : html`<${Chart} label="Deliveries per minute" total="last" at=${pairs.map(([, { now }]) => now)} interval="second" series=${[
             { name: 'Delivered', tone: 'good', values: rate('delivered') },
             { name: 'Deferred', tone: 'warn', values: rate('deferred') },
