@@ -186,50 +186,38 @@ export const STRUCTURE = [
   'a link to a free host',
   'a link to a messenger',
   'a link to a cheap domain',
-  'a link to the domain of the own address',
+  'a link to the domain of the sender’s address',
   'a link to the domain of the form',
   'a path of random letters',
   'markup',
   'an address in the text',
   'a phone number in the text',
-  'an account of a messenger in the text',
+  'a messenger account in the text',
   'an amount of money',
   'a large amount of money',
   'a percentage',
   'three exclamation marks',
   'a question mark',
-  'mostly capitals',
-  'an emoji or a sign of attention',
+  'mostly capital letters',
+  'an eye-catching emoji or symbol',
   'a very short text',
   'a short text',
   'a long text',
   'a very long text',
   'no text',
-  'lines that are set apart',
-  'a free mail address',
+  'a list',
+  'an address at a free email provider',
   'an address with many digits',
   'an address with many dots',
   'an address at a cheap domain',
-  'an address without a trace of the name',
+  'an address that does not contain the name',
   'a name of one word',
   'a name with capitals inside',
-  'a name in another script than the text',
+  'a name in a different script from the text',
   'digits in the name',
 ] as const;
 
 type Structure = (typeof STRUCTURE)[number];
-
-/** What people read in place of a name, which is fixed: the weights of the shipped model are stored by name. */
-const READABLE = new Map<Structure, string>([
-  ['a link to the domain of the own address', 'a link to the domain of the sender’s address'],
-  ['an account of a messenger in the text', 'a messenger account in the text'],
-  ['mostly capitals', 'mostly capital letters'],
-  ['an emoji or a sign of attention', 'an eye-catching emoji or symbol'],
-  ['lines that are set apart', 'a list'],
-  ['a free mail address', 'an address at a free email provider'],
-  ['an address without a trace of the name', 'an address that does not contain the name'],
-  ['a name in another script than the text', 'a name in a different script from the text'],
-]);
 
 /** A long text shows at its beginning or its end what it is about. */
 const MAX_START = 8 * 1024;
@@ -326,7 +314,7 @@ function noteLinks({ links, email, domain }: Text, note: Note): void {
   );
   const own = email === undefined ? undefined : registeredName(email.slice(email.lastIndexOf('@') + 1).toLowerCase());
   note(
-    'a link to the domain of the own address',
+    'a link to the domain of the sender’s address',
     links.some(({ host }) => registeredName(host) === own),
   );
   const forms = domain === undefined ? undefined : registeredName(domain);
@@ -349,14 +337,14 @@ function noteText({ values, text }: Text, note: Note): void {
   note('an address in the text', message.includes('@') && ADDRESS_IN.test(message));
   const hasDigit = /\d/.test(message);
   note('a phone number in the text', hasDigit && PHONE.test(message));
-  note('an account of a messenger in the text', (hasDigit || message.includes('@')) && ACCOUNT.test(message));
+  note('a messenger account in the text', (hasDigit || message.includes('@')) && ACCOUNT.test(message));
   note('an amount of money', hasDigit && MONEY.test(message));
   note('a large amount of money', hasDigit && LARGE.test(message));
   note('a percentage', hasDigit && PERCENT.test(message));
   note('three exclamation marks', THREE_MARKS.test(message));
   note('a question mark', /[?？؟]/.test(message));
-  note('mostly capitals', isShouting(message));
-  note('an emoji or a sign of attention', ATTENTION.test(message));
+  note('mostly capital letters', isShouting(message));
+  note('an eye-catching emoji or symbol', ATTENTION.test(message));
   // A character of these scripts says as much as two letters of others.
   const length = /[\u3040-\u9fff\uac00-\ud7af]/.test(message) ? message.length * 2.2 : message.length;
   note('no text', length === 0);
@@ -364,7 +352,7 @@ function noteText({ values, text }: Text, note: Note): void {
   note('a short text', length >= 40 && length < 120);
   note('a long text', length >= 500 && length < 1200);
   note('a very long text', length >= 1200);
-  note('lines that are set apart', message.includes('\n') && count(message, LIST) >= 3);
+  note('a list', message.includes('\n') && count(message, LIST) >= 3);
 }
 
 const THREE_MARKS = /(?:[!！][^!！]*){3}/;
@@ -397,12 +385,12 @@ function noteSender({ values, text, email }: Text, note: Note): void {
   note('a name of one word', name !== '' && !/\s/.test(name) && /^[a-z]{4,}$/i.test(name));
   note('a name with capitals inside', /[a-z][A-Z][a-z]*$/.test(name) && !/^(?:Mc|Mac|De|La|Le|O.)[A-Z]/.test(name));
   note('digits in the name', /\d/.test(name));
-  note('a name in another script than the text', /^[A-Za-z\s.]+$/.test(name) && isForeign(text));
+  note('a name in a different script from the text', /^[A-Za-z\s.]+$/.test(name) && isForeign(text));
   if (email === undefined) return;
   const at = email.lastIndexOf('@');
   const local = email.slice(0, at).toLowerCase();
   const domain = email.slice(at + 1).toLowerCase();
-  note('a free mail address', FREE_MAIL.test(domain));
+  note('an address at a free email provider', FREE_MAIL.test(domain));
   note('an address with many digits', count(local, /\d/g) >= 5);
   note('an address with many dots', count(local, /\./g) >= 3);
   note('an address at a cheap domain', isCheap(domain));
@@ -412,7 +400,7 @@ function noteSender({ values, text, email }: Text, note: Note): void {
       .normalize('NFD')
       .match(/[a-z]{3,}/g) ?? [];
   note(
-    'an address without a trace of the name',
+    'an address that does not contain the name',
     letters.length > 0 && !letters.some((part) => local.includes(part.slice(0, 4))),
   );
 }
@@ -597,11 +585,7 @@ export function createTextFilter(model: Model): TextFilter {
 
   /** The signs that say most for what their sum says. */
   function placesFor({ structure }: Features, points: number): string {
-    return listed(
-      structure,
-      (name) => Math.sign(points) * (model.structure.get(name) ?? 0),
-      (name) => READABLE.get(name) ?? name,
-    );
+    return listed(structure, (name) => Math.sign(points) * (model.structure.get(name) ?? 0));
   }
 
   function phrasesFor({ phrases }: Features, points: number): string {
