@@ -143,7 +143,7 @@ const preview = z.object({
   reply_to: z.string().nullable(),
   subject: z.string().nullable(),
   text: z.string().nullable(),
-  html: z.string().nullable().describe('The mail or page as sent. Show it in a frame that runs no scripts.'),
+  html: z.string().nullable().describe('The email or page as sent. Show it in a frame that runs no scripts.'),
 });
 
 /** What helps to build a form: code for its page, previews, a test. */
@@ -161,11 +161,11 @@ export const formTools = {
     ...READ,
     readsLive: true,
     domains: 'narrow',
-    summary: 'Renders a mail or page of a form, even from a configuration that is not pushed yet.',
+    summary: 'Renders an email or page of a form, even from a configuration that is not pushed yet.',
     description:
       'Nothing is stored or sent. With `config`, the form is read from there; otherwise the active form is used. The data comes from a submission, the given fields, or a sample.',
     body: z.strictObject({
-      show: z.enum(PREVIEWS).default('notification').describe('`confirmation`: the double opt-in mail.'),
+      show: z.enum(PREVIEWS).default('notification').describe('`confirmation`: the double opt-in email.'),
       config: z.string().optional().describe('The YAML of a project, at most 256 KiB.'),
       files: files.default({}).describe('Contents of the files named in `config`, as in a push.'),
       fields: values.optional().describe('Values of the fields by name. Default: a sample.'),

@@ -321,8 +321,8 @@ const FORMS: Readonly<Record<string, string>> = {
 
 /** What answers pages and texts, and what answers JSON about the server itself. */
 const PAGES: readonly (readonly [path: string, operationId: string, summary: string, type?: string])[] = [
-  ['/confirm/:token', 'getConfirm', 'Shows the page of a link in a mail, with a button.'],
-  ['/confirm/:token', 'postConfirm', 'Confirms what the link in a mail is for.'],
+  ['/confirm/:token', 'getConfirm', 'Shows the page of an emailed link, with a button.'],
+  ['/confirm/:token', 'postConfirm', 'Confirms what the emailed link is for.'],
   ['/unsubscribe/:token', 'getUnsubscribe', 'Shows the page of an unsubscribe link.'],
   ['/unsubscribe/:token', 'postUnsubscribe', 'Unsubscribes the address (RFC 8058).'],
   ['/', 'getFront', 'Shows the front page of the server.'],
