@@ -132,9 +132,7 @@ export const analytics = {
     query: z.strictObject({
       from: since
         .optional()
-        .describe(
-          'Start of the day, at most 48 hours ago. Default: 00:00 UTC. Send midnight in your own time zone.',
-        ),
+        .describe('Start of the day, at most 48 hours ago. Default: 00:00 UTC. Send midnight in your own time zone.'),
     }),
     answer: z.object({
       scope: z.enum(['account', 'server']),

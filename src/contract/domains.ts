@@ -233,7 +233,8 @@ export const adminDomains = {
   list: route('GET /admin/domains', {
     ...ADMIN,
     summary: 'Lists the domains of all accounts by name.',
-    description: 'A domain that several accounts have in a project is listed for each of them; at most one account owns it.',
+    description:
+      'A domain that several accounts have in a project is listed for each of them; at most one account owns it.',
     query: z.strictObject({
       ...listingByName(),
       tenant: z.string().max(60).optional().describe('Only domains of this account.'),

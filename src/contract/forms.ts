@@ -245,7 +245,10 @@ export const forms = {
 
 const READ_INSTANT = { permission: 'forms.read', domains: 'refuse', tag: 'Instant forms' } as const;
 const WRITE_INSTANT = { ...READ_INSTANT, permission: 'forms.write' } as const;
-const instantBody = z.strictObject({ name: displayName, email: mailAddress.describe('Email address that gets the notifications.') });
+const instantBody = z.strictObject({
+  name: displayName,
+  email: mailAddress.describe('Email address that gets the notifications.'),
+});
 
 export const instantForms = {
   list: route('GET /instant/forms', {
@@ -274,7 +277,8 @@ export const instantForms = {
   change: route('PATCH /instant/forms/:id', {
     ...WRITE_INSTANT,
     summary: 'Changes the name or the recipient of an instant form.',
-    description: 'A new recipient may have to confirm first. An address that has not confirmed yet is mailed a new link; older links stop working.',
+    description:
+      'A new recipient may have to confirm first. An address that has not confirmed yet is mailed a new link; older links stop working.',
     body: instantBody.partial(),
     answer: instantForm,
     errors: ['FORM_NOT_FOUND'],
@@ -349,7 +353,8 @@ export const recipients = {
   ask: route('POST /recipients', {
     ...READ_RECIPIENTS,
     permission: 'forms.write',
-    summary: 'Asks an address to agree to mail from the account. A link is mailed to it, which replaces the previous one.',
+    summary:
+      'Asks an address to agree to mail from the account. A link is mailed to it, which replaces the previous one.',
     description:
       'Not needed if the account is trusted or owns the address’s domain. A mailbox is asked at most 3 times a day in total; 403 if it refuses mail from this server.',
     body: z.strictObject({ address: mailAddress.describe('Case is ignored.') }),

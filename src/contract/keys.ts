@@ -110,9 +110,7 @@ export const keys = {
       environment: z
         .enum(['live', 'test'])
         .optional()
-        .describe(
-          'Default: `live`. Mail caused by a test key is never delivered. A test key creates only test keys.',
-        ),
+        .describe('Default: `live`. Mail caused by a test key is never delivered. A test key creates only test keys.'),
       permissions: z
         .array(z.enum([...PERMISSIONS, ...COARSE]))
         .optional()

@@ -59,10 +59,7 @@ const attempt = z.object({
     .string()
     .nullable()
     .describe('The policy of the recipient’s domain that applied: `dane`, `mta-sts enforce` or `mta-sts testing`.'),
-  tls_result: z
-    .string()
-    .nullable()
-    .describe('Result of the policy: `success`, or a failure type from RFC 8460.'),
+  tls_result: z.string().nullable().describe('Result of the policy: `success`, or a failure type from RFC 8460.'),
   dialogue: z
     .array(z.object({ side: z.enum(['client', 'server', 'note']), text: z.string() }))
     .describe('The SMTP dialogue, without the message and credentials. The middle of a long one is left out.'),

@@ -140,7 +140,8 @@ export const projects = {
     ...READ,
     readsLive: true,
     summary: 'Lists the revisions of a project, the most recently deployed first.',
-    description: 'The same content is always one revision: if you push it again, that revision moves to the top. Any revision can be restored.',
+    description:
+      'The same content is always one revision: if you push it again, that revision moves to the top. Any revision can be restored.',
     query: z.strictObject({ limit: pageSize, cursor: cursor(/^\d{1,16}-rev_[0-9a-z]{26}$/) }),
     answer: page({ revisions: z.array(revision) }),
   }),

@@ -47,7 +47,9 @@ const delivery = z.object({
   recipient: z.string().describe('An email address; for a webhook delivery, the origin of its URL.'),
   destination: z.string().describe('The domain of the recipient, or the webhook (`whk_…`).'),
   held: z.boolean().describe('Whether the operator holds it or its destination. It waits until it is released.'),
-  suspended: z.boolean().describe('Whether its account is suspended. It waits until the suspension ends or it expires.'),
+  suspended: z
+    .boolean()
+    .describe('Whether its account is suspended. It waits until the suspension ends or it expires.'),
   state: deliveryState,
   attempts: z.int(),
   next_attempt_at: optionalTime,
@@ -69,9 +71,7 @@ const attempt = z.object({
   tls_result: z
     .string()
     .nullable()
-    .describe(
-      'Result of the policy: `success`, or a failure type from RFC 8460, such as `certificate-expired`.',
-    ),
+    .describe('Result of the policy: `success`, or a failure type from RFC 8460, such as `certificate-expired`.'),
   outcome: z.enum(['delivered', 'deferred', 'bounced', 'expired', 'interrupted', 'captured']),
   reply: z.string(),
 });
@@ -105,7 +105,9 @@ const filter = {
   sender: domainName.optional().describe('Only deliveries of mail from this domain.'),
   project: slug
     .optional()
-    .describe('Only deliveries of mail from the domains of this project (a slug), which belongs to `tenant` or else to the operator.'),
+    .describe(
+      'Only deliveries of mail from the domains of this project (a slug), which belongs to `tenant` or else to the operator.',
+    ),
   older_than: duration.optional().describe('Only deliveries queued longer ago than this, such as 2h or 3d.'),
 };
 
@@ -137,7 +139,9 @@ export const queue = {
       state: z
         .enum(['all', 'failing', 'held'])
         .default('all')
-        .describe('`failing`: destinations whose last connections failed, worst first. `held`: destinations that the operator holds.'),
+        .describe(
+          '`failing`: destinations whose last connections failed, worst first. `held`: destinations that the operator holds.',
+        ),
     }),
     answer: z.object({
       destinations: z.array(
@@ -292,7 +296,9 @@ export const mailLog = {
     }),
     answer: page({
       inbound: z.array(
-        inboundEntry.extend({ tenant: z.string().nullable().describe('The account that the address belongs to; null: none.') }),
+        inboundEntry.extend({
+          tenant: z.string().nullable().describe('The account that the address belongs to; null: none.'),
+        }),
       ),
     }),
   }),

@@ -129,7 +129,9 @@ export const configCheck = {
     answer: z.object({
       outcome: z
         .enum(['applied', 'unchanged', 'refused'])
-        .describe('`refused`: nothing was applied. `applied`: changes were applied; see `problems` for those that were not.'),
+        .describe(
+          '`refused`: nothing was applied. `applied`: changes were applied; see `problems` for those that were not.',
+        ),
       changes: z.array(
         z.object({
           op: z.enum(['add', 'remove', 'change']),
@@ -196,14 +198,17 @@ export const serverConfig = {
 export const doctor = {
   check: route('GET /admin/doctor', {
     ...ADMIN,
-    summary: 'Checks the server’s DNS, outbound connections, machine and configuration. This takes up to half a minute.',
+    summary:
+      'Checks the server’s DNS, outbound connections, machine and configuration. This takes up to half a minute.',
     query: z.strictObject({
       dnsbl: z
         .union([z.string(), z.array(z.string())])
         .transform((zones) => [zones].flat())
         .pipe(z.array(zone).max(MAX_BLOCK_LISTS, `must be at most ${MAX_BLOCK_LISTS} zones`))
         .default([])
-        .describe('A DNS block list to check the server’s IP addresses against, such as zen.spamhaus.org. May be repeated.'),
+        .describe(
+          'A DNS block list to check the server’s IP addresses against, such as zen.spamhaus.org. May be repeated.',
+        ),
       port25: z
         .string()
         .regex(/^(\[[0-9a-fA-F:.]+\]|[A-Za-z0-9.-]{1,253})(:\d{1,5})?$/, 'must be a host or host:port')

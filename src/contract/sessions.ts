@@ -69,7 +69,9 @@ export const sessions = {
     description: `${IN_BROWSER} \`signed_in\` sets a cookie; with it, requests from the console need no API key. \`code_needed\`: repeat the request with \`code\`. \`mail_sent\`: if the address belongs to an account, a link is mailed to it. The link works once, within 15 minutes, in the same browser.`,
     body: z
       .strictObject({
-        key: secretText.optional().describe('An API key. The session has the permissions of the key, and ends with it.'),
+        key: secretText
+          .optional()
+          .describe('An API key. The session has the permissions of the key, and ends with it.'),
         email: mailAddress.optional().describe('The email address of an account.'),
         token: secretText.optional().describe('The token of a link that was mailed, or printed by `postern console`.'),
         code: code.optional(),
@@ -100,7 +102,8 @@ export const sessions = {
   list: route('GET /auth/sessions', {
     ...READ,
     summary: 'Lists the console sessions of the account, newest first.',
-    description: 'A session ends after 12 hours without use, and after 30 days at the latest. An account has at most 100.',
+    description:
+      'A session ends after 12 hours without use, and after 30 days at the latest. An account has at most 100.',
     query: z.strictObject(listing('ses')),
     answer: page({ sessions: z.array(listedSession) }),
   }),
@@ -129,9 +132,7 @@ export const totp = {
     summary: 'Completes the setup of one-time codes with the first code.',
     body: z.strictObject({ code }),
     answer: z.object({
-      recovery_codes: z
-        .array(z.string())
-        .describe('Each replaces a one-time code once. They are shown only once.'),
+      recovery_codes: z.array(z.string()).describe('Each replaces a one-time code once. They are shown only once.'),
     }),
     errors: ['AUTH_INVALID_CODE', 'CONFLICT'],
   }),

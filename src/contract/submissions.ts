@@ -119,8 +119,7 @@ export const submissions = {
   act: route('POST /submissions/actions', {
     ...WRITE,
     summary: 'Changes many submissions at once: marks them as read, unread or spam, releases, resends or deletes them.',
-    description:
-      'Each one succeeds or fails on its own, as with its own route. `results` is in the order of `ids`.',
+    description: 'Each one succeeds or fails on its own, as with its own route. `results` is in the order of `ids`.',
     body: z.strictObject({
       action: z.enum(ACTIONS),
       ids: z.array(z.string().max(100)).min(1).max(MAX_ACTED_ON),
@@ -139,8 +138,12 @@ export const submissions = {
   export: route('GET /forms/*form/submissions/export', {
     ...READ,
     summary: 'Downloads all submissions of a form, newest first.',
-    description: 'In CSV, the columns of the submission come first, followed by one column per field; files are listed by name.',
-    query: z.strictObject({ format: z.enum(['csv', 'json']).default('csv').describe('Format of the file.'), ...conditions }),
+    description:
+      'In CSV, the columns of the submission come first, followed by one column per field; files are listed by name.',
+    query: z.strictObject({
+      format: z.enum(['csv', 'json']).default('csv').describe('Format of the file.'),
+      ...conditions,
+    }),
     answer: z.object({ submissions: z.array(submission) }),
     alsoAnswers: 'text/csv',
     errors: ['FORM_NOT_FOUND'],

@@ -11,7 +11,10 @@ export const MAX_USAGE_DAYS = 750;
 const DEFAULT_PLAN = 'free';
 
 const newLimits = {
-  requests_per_hour: limit.nullable().optional().describe('Replaces the plan’s limit; null: restores the plan’s limit.'),
+  requests_per_hour: limit
+    .nullable()
+    .optional()
+    .describe('Replaces the plan’s limit; null: restores the plan’s limit.'),
   messages_per_hour: limit.nullable().optional().describe('The same for mail, counted per recipient.'),
   messages_per_day: limit.nullable().optional().describe('The same for 24 hours.'),
 };
@@ -28,7 +31,9 @@ const tenant = z.object({
   plan: z.string(),
   ...limits,
   suspended: z.boolean(),
-  trusted: z.boolean().describe('true: recipients do not have to confirm before they get its mail; the operator is responsible for it.'),
+  trusted: z
+    .boolean()
+    .describe('true: recipients do not have to confirm before they get its mail; the operator is responsible for it.'),
   confirmed_at: optionalTime.describe('When it was confirmed. Until then its keys do not work.'),
   deleting: z
     .enum(['deliver', 'cancel'])
@@ -54,7 +59,9 @@ const shownTenant = tenant.extend({
 
 const newAccount = z.object({
   tenant,
-  key: z.string().describe('The value of its first API key, with all permissions except `admin`. It is shown only once.'),
+  key: z
+    .string()
+    .describe('The value of its first API key, with all permissions except `admin`. It is shown only once.'),
 });
 
 const accountName = label.describe('Name of the person or organization.');
@@ -148,7 +155,9 @@ export const tenants = {
       trusted: z
         .boolean()
         .optional()
-        .describe('true: recipients do not have to confirm before they get its mail; mail waiting for confirmation is sent.'),
+        .describe(
+          'true: recipients do not have to confirm before they get its mail; mail waiting for confirmation is sent.',
+        ),
     }),
     answer: tenant,
     errors: ['CONFLICT'],

@@ -19,7 +19,10 @@ const webhook = z.object({
   url: z.string(),
   events: z.array(z.enum(PUBLIC_EVENTS)),
   description: z.string(),
-  project: z.string().nullable().describe('The project whose configuration declares it; null: created through the API.'),
+  project: z
+    .string()
+    .nullable()
+    .describe('The project whose configuration declares it; null: created through the API.'),
   form: z.string().nullable().describe('The form that it is restricted to; null: all.'),
   status,
   reason: z.string().nullable().describe('Why it was disabled.'),
@@ -76,7 +79,9 @@ const deliveryWithPosts = delivery.extend({
   body_is_cut: z.boolean().describe('Whether the body is longer than 65,536 characters and was cut.'),
   posts: z
     .array(post)
-    .describe('What each attempt sent and received. Kept for the newest 1,000 deliveries of a webhook, for at most 30 days.'),
+    .describe(
+      'What each attempt sent and received. Kept for the newest 1,000 deliveries of a webhook, for at most 30 days.',
+    ),
 });
 
 const WEBHOOKS = { permission: 'projects.write', domains: 'refuse', tag: 'Webhooks' } as const;
@@ -159,7 +164,8 @@ export const webhooks = {
   }),
   rotate: route('POST /webhooks/:id/rotate', {
     ...WEBHOOKS,
-    summary: 'Creates a new secret for a webhook and shows it once; for 24 hours, requests are also signed with the old one.',
+    summary:
+      'Creates a new secret for a webhook and shows it once; for 24 hours, requests are also signed with the old one.',
     body: z.strictObject({}),
     answer: z.object({ secret, old_secret_until: time }),
     errors: ['CONFLICT'],

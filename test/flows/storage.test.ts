@@ -169,7 +169,10 @@ test('readyz and the doctor say whether it can be written and read', async () =>
   const { status, body } = await ask({ socketPath, path: '/readyz' });
   expect(status).toBe(503);
   expect(body).toMatchObject({
-    checks: { database: { ok: true }, storage: { ok: false, reason: 'the storage.url bucket cannot be read or written' } },
+    checks: {
+      database: { ok: true },
+      storage: { ok: false, reason: 'the storage.url bucket cannot be read or written' },
+    },
   });
 });
 

@@ -57,9 +57,7 @@ export const formSettings = z.strictObject({
   error_redirect: shape.error_redirect,
   thank_you: shape.thank_you,
   theme: shape.theme,
-  allowed_origins: bare(shape.allowed_origins)
-    .optional()
-    .describe('Origins whose pages may post; empty: any origin.'),
+  allowed_origins: bare(shape.allowed_origins).optional().describe('Origins whose pages may post; empty: any origin.'),
   uploads: shape.uploads,
   retention: shape.retention,
   store: bare(shape.store).optional(),

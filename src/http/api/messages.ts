@@ -197,7 +197,8 @@ export function messagesRoutes({ store, clock, wake, trace, unsubscribeKey }: Se
       const failed = await failedDeliveries(store, row.id);
       if (failed.length === 0)
         return refuse('CONFLICT', { message: 'The message has no recipients that it did not reach.' });
-      if (row.body === 'dropped') return refuse('CONFLICT', { message: 'The content of the message is no longer kept.' });
+      if (row.body === 'dropped')
+        return refuse('CONFLICT', { message: 'The content of the message is no longer kept.' });
       const { context, principal } = call;
       const parts = { store, clock, config: context.snapshot.server };
       const quota = await checkQuota(principal, failed.length, parts);

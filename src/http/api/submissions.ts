@@ -172,7 +172,8 @@ export function submissionsRoutes(services: Services): Route[] {
       const row = await find(principal, id);
       if ('kind' in row) return row;
       const file = (await filesOf(store, id)).find((each) => each.id === wanted);
-      if (file === undefined) return refuse('NOT_FOUND', { message: `The submission has no file ${wanted.slice(0, 60)}.` });
+      if (file === undefined)
+        return refuse('NOT_FOUND', { message: `The submission has no file ${wanted.slice(0, 60)}.` });
       const { filename, size } = file;
       return download({ type: 'application/octet-stream', filename, size, stream: chunksOfFile(store, file.id) });
     },
@@ -203,7 +204,8 @@ function wantedForms(principal: Principal, domain?: string): SubmissionFilter['i
 
 const MAX_ATTEMPTS = 100;
 
-const ON_ITS_WAY = 'Mail about this submission is being delivered. Try again later, or mark it as spam, which cancels its queued mail.';
+const ON_ITS_WAY =
+  'Mail about this submission is being delivered. Try again later, or mark it as spam, which cancels its queued mail.';
 
 const UNCONFIRMED =
   'No recipient of the form has agreed to receive mail from this account yet. Submissions are kept. To ask again, call POST /recipients.';

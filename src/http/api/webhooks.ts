@@ -169,8 +169,7 @@ export function webhooksRoutes({ store, clock, objects, webhooks }: Services): R
     replay: (call) =>
       withWebhook(call, async (webhook) => {
         const { event, since } = call.body;
-        if ((event === undefined) === (since === undefined))
-          return invalidAt('', 'must have either event or since');
+        if ((event === undefined) === (since === undefined)) return invalidAt('', 'must have either event or since');
         if (webhook.status === 'disabled') return disabled();
         if (event === undefined) return success(await webhooks.replaySince(webhook, Date.parse(since ?? '')));
         if (await webhooks.replayEvent(webhook, event)) return success({ replayed: 1, more: false });
@@ -204,7 +203,9 @@ function disabled(): Refusal {
 }
 
 function configured(project: string): Refusal {
-  return refuse('CONFLICT', { message: `The webhook is defined in the configuration of the project ${project}. Change it there.` });
+  return refuse('CONFLICT', {
+    message: `The webhook is defined in the configuration of the project ${project}. Change it there.`,
+  });
 }
 
 function shown(webhook: WebhookRow) {

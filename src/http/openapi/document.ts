@@ -370,7 +370,9 @@ function publicPaths(errors: ErrorResponses): OpenApi['paths'] {
       responses: {
         200: { description: 'Success.', headers: headers(), content },
         ...errors.of(isJson ? ['RATE_LIMITED'] : ['NOT_FOUND', 'RATE_LIMITED', 'INTERNAL', 'UNAVAILABLE'], 'Error'),
-        ...(isJson && { 503: { description: 'Not ready, with the reasons.', headers: headers('Retry-After'), content } }),
+        ...(isJson && {
+          503: { description: 'Not ready, with the reasons.', headers: headers('Retry-After'), content },
+        }),
       },
     };
     paths[templated(path)] = { ...paths[templated(path)], [method]: operation };
