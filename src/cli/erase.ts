@@ -22,7 +22,9 @@ export function addCommands(program: CliCommand): void {
   program
     .command('erase')
     .argument('<address>', 'Email address of the person', mailAddress)
-    .description('Erase the data of a person: submissions with this address in a field, mail to it, copies of mail from it')
+    .description(
+      'Erase the data of a person: submissions with this address in a field, mail to it, copies of mail from it',
+    )
     .option('--all-accounts', 'In all accounts on the server (requires the permission `admin`)', false)
     .option('--dry-run', 'Only show what would be erased', false)
     .confirmed()

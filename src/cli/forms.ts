@@ -170,7 +170,9 @@ const SUBMISSIONS = {
 } as const;
 
 function addSubmissions(program: CliCommand): void {
-  const submissions = program.command('submissions').description('Show, export, classify, resend and delete submissions');
+  const submissions = program
+    .command('submissions')
+    .description('Show, export, classify, resend and delete submissions');
   filtered(submissions.command('list'))
     .pages()
     .argument(...FORM)
@@ -215,12 +217,7 @@ function addSubmissions(program: CliCommand): void {
 
 const DECISIONS = [
   ['spam', submissionRoutes.spam, 'Mark submissions as spam and cancel their queued mail', 'marked as spam'],
-  [
-    'ham',
-    submissionRoutes.ham,
-    'Release spam or pending submissions, and send their notifications',
-    'accepted',
-  ],
+  ['ham', submissionRoutes.ham, 'Release spam or pending submissions, and send their notifications', 'accepted'],
   ['resend', submissionRoutes.resend, 'Send the notifications of submissions again', 'sent again'],
 ] as const;
 

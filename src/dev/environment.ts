@@ -115,7 +115,8 @@ async function refuseSecond(folder: string): Promise<void> {
     () => false,
   );
   socket.destroy();
-  if (isThere) throw new PassingError(`postern dev is already running in ${folder}. To use another folder, add --data <folder>`);
+  if (isThere)
+    throw new PassingError(`postern dev is already running in ${folder}. To use another folder, add --data <folder>`);
 }
 
 /** Publishes what the daemon asks for, and has it look. */

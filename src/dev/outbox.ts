@@ -252,7 +252,7 @@ const EMPTY = html`<div class="empty">
   <p class="soft">Send the <a href="/">demo form</a>; the mail appears here automatically.</p>
 </div>`;
 
-function counted(number: number, what: 'mail' | 'file'): string {
+function counted(number: number, what: 'message' | 'file'): string {
   return `${number} ${what}${number === 1 ? '' : 's'}`;
 }
 

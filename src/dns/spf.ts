@@ -101,7 +101,11 @@ export async function adviseSpf(domain: string, texts: readonly string[], world:
   const addresses = recordsOf(hostAddresses);
   const ips = publicIps.length === 0 ? addresses : publicIps;
   if (ips.length === 0) {
-    return { status: 'unknown', found, problem: `${hostname} has no address, so the IP addresses that send mail are not known.` };
+    return {
+      status: 'unknown',
+      found,
+      problem: `${hostname} has no address, so the IP addresses that send mail are not known.`,
+    };
   }
   const byAddress = ips.map((ip) => `${ip.includes(':') ? 'ip6' : 'ip4'}:${ip}`);
   const byName = ips.every((ip) => addresses.includes(ip)) ? [`a:${hostname}`] : byAddress;

@@ -119,7 +119,11 @@ export async function checkQueue({ store, clock, queueProblem, down }: Machine):
   }
   const problem = queueProblem();
   if (problem !== undefined) {
-    return { status: 'failed', found: problem, advice: 'See the log. To see the waiting mail, run postern queue list.' };
+    return {
+      status: 'failed',
+      found: problem,
+      advice: 'See the log. To see the waiting mail, run postern queue list.',
+    };
   }
   if (late > LONG_DUE) {
     const advice =
@@ -202,7 +206,10 @@ export function checkConfiguration({ snapshot, down }: Machine): Results {
   const results = [
     ...errors,
     ...[...problems, ...doubts].map((found) => ({ found, advice: where })),
-    ...waiting.map((key) => ({ found: `the new value of ${key} takes effect after a restart`, advice: 'Restart the daemon.' })),
+    ...waiting.map((key) => ({
+      found: `the new value of ${key} takes effect after a restart`,
+      advice: 'Restart the daemon.',
+    })),
   ].map((words): Result => ({ status: 'warning', ...words }));
   return results.length > 0 ? results : { status: 'ok', found: down === undefined ? 'is active' : 'is valid' };
 }

@@ -138,7 +138,10 @@ async function checkWayIn({
   const elsewhere = isServing ? [] : addresses.filter((ip) => !own.includes(ip));
   const reached = await reachedThrough(elsewhere, place);
   const unseen = addresses.filter((ip) => !reached.has(ip));
-  const results: Result[] = [...reached].map((ip) => ({ status: 'ok', found: `port ${port} of ${ip} reaches this machine` }));
+  const results: Result[] = [...reached].map((ip) => ({
+    status: 'ok',
+    found: `port ${port} of ${ip} reaches this machine`,
+  }));
   if (unseen.length === 0) return results;
   const found = `whether port ${port} of ${unseen.join(' and ')} is open to others cannot be tested from this machine`;
   const advice = `Open TCP ports 25, 80 and 443 in the firewalls of this machine and of its provider. Once the server runs, test it from another machine: nc -vz ${unseen[0]} ${port}`;

@@ -263,7 +263,9 @@ export async function keepAcmeCertificates(parts: AcmeCertificateParts): Promise
     }
     if (isPlain) return ['http-01'];
     if (isSecure) return ['tls-alpn-01'];
-    throw new AcmeError('The certificate authority must reach this server: add "[::]:80" or "[::]:443" to server.http.listen.');
+    throw new AcmeError(
+      'The certificate authority must reach this server: add "[::]:80" or "[::]:443" to server.http.listen.',
+    );
   }
 
   /** Whether to ask for a certificate of this name at all: those of policies are optional, and others may serve them. */

@@ -106,7 +106,9 @@ function rateStep(form: Form, { snapshot }: ExplainParts): Step {
 
 function spamStep({ config }: Form): Step {
   const { level, honeypot, content_filter, on_spam, challenge, blocklist } = config.spam_protection;
-  const scoring = content_filter ? `the submission text is scored at level ${level}` : 'the submission text is not scored';
+  const scoring = content_filter
+    ? `the submission text is scored at level ${level}`
+    : 'the submission text is not scored';
   const answer =
     on_spam === 'silent' ? 'spam is kept and answered with success' : 'spam is kept and answered with an error';
   return passes(
@@ -135,9 +137,7 @@ function recipientsStep({ kind, key, domain, config, project, to }: Form, { snap
     project !== undefined && place !== undefined
       ? namedRecipients(key, config, { name: domain, config: place, project, server })
       : { named: to, by: config.to === undefined ? responsible(project, server).by : 'to' };
-  const followed = named.some((address) => !to.includes(address))
-    ? `, to which ${named.join(', ')} is forwarded`
-    : '';
+  const followed = named.some((address) => !to.includes(address)) ? `, to which ${named.join(', ')} is forwarded` : '';
   const step = by === 'to' || by === 'forwarding' ? passes : warns;
   return step('recipients', to.join(', ') + followed, WHY[by]);
 }
@@ -159,7 +159,9 @@ async function templateStep({ config, project }: Form, { revisionOf }: ExplainPa
     return passes('template', template, 'from the project');
   if (isBuiltin(template)) return passes('template', template, 'built in');
   const lacking =
-    project === undefined ? 'a form created through the API can use only built-in templates' : 'it is not in the project';
+    project === undefined
+      ? 'a form created through the API can use only built-in templates'
+      : 'it is not in the project';
   return warns('template', 'default', `there is no template ${template}: ${lacking}`);
 }
 
@@ -211,7 +213,9 @@ async function placeSteps(text: string, parts: ExplainParts): Promise<Step[]> {
 
 function whyRule(key: string, local: string, domain: string): string {
   if (key === `*@${domain}`) return 'the catch-all rule: the address has no rule of its own';
-  return key === `${local.toLowerCase()}@${domain}` ? 'the rule for the address itself' : 'the rule for the address without its tag';
+  return key === `${local.toLowerCase()}@${domain}`
+    ? 'the rule for the address itself'
+    : 'the rule for the address without its tag';
 }
 
 function decisionStep(decision: Decision): Step {
@@ -268,11 +272,7 @@ async function forwardSteps({ domain, tenant, targets }: Forwarded, parts: Expla
           `unchanged; if the next server would reject it because of DMARC, it becomes "… via ${domain}" <${forwardedFrom(domain)}>`,
           'inbound.from_rewrite: auto',
         )
-      : warns(
-          'from',
-          'unchanged, even if the next server rejects the mail for it',
-          'inbound.from_rewrite: never',
-        ),
+      : warns('from', 'unchanged, even if the next server rejects the mail for it', 'inbound.from_rewrite: never'),
     passes(
       'srs',
       `the envelope sender becomes SRS0=…@${host} if SPF or DKIM confirmed it, otherwise b+…@${host}; the null sender stays null`,
@@ -282,8 +282,7 @@ async function forwardSteps({ domain, tenant, targets }: Forwarded, parts: Expla
   ];
   // Under its author's name it keeps the author's signature, and gets none of ours.
   const dkim = await dkimStep(domain, tenant, parts);
-  const signed =
-    inbound.from_rewrite === 'auto' ? [{ ...dkim, found: `if From is rewritten, ${dkim.found}` }] : [];
+  const signed = inbound.from_rewrite === 'auto' ? [{ ...dkim, found: `if From is rewritten, ${dkim.found}` }] : [];
   const onward = await Promise.all(
     targets.map((address) => outboundSteps(address, { tenant, kind: 'forward' }, parts)),
   );

@@ -53,11 +53,7 @@ async function consentStep(address: string, { tenant }: { tenant: string }, { st
     case 'refused':
       return stops('consent', 'refused', 'the recipient has declined mail from this server');
     case 'pending':
-      return stops(
-        'consent',
-        'pending',
-        'the recipient has not yet confirmed: the account’s mail waits',
-      );
+      return stops('consent', 'pending', 'the recipient has not yet confirmed: the account’s mail waits');
     default:
       return passes('consent', 'may be sent', 'the account is trusted, has this domain, or the recipient confirmed');
   }
@@ -94,7 +90,8 @@ async function destinationStep(destination: string, { store, clock, snapshot }: 
     );
   }
   const row = await findDestination(store, destination);
-  if (row === undefined) return passes('destination', `no mail has been sent to ${destination} yet`, 'the destination is new');
+  if (row === undefined)
+    return passes('destination', `no mail has been sent to ${destination} yet`, 'the destination is new');
   if (row.held === 1) {
     return stops(
       'destination',

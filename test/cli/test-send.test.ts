@@ -28,7 +28,10 @@ describe('test send', () => {
       '',
     ]);
     const mails = await world.caught(1);
-    expect(mails.list()[0]).toMatchObject({ subject: 'Test message from Postern', verdicts: { dkim: [{ result: 'pass' }] } });
+    expect(mails.list()[0]).toMatchObject({
+      subject: 'Test message from Postern',
+      verdicts: { dkim: [{ result: 'pass' }] },
+    });
   });
 
   test('sends what a form would, as its template is here', async () => {

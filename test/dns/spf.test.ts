@@ -199,7 +199,9 @@ describe('a redirect that is not the end is an include', () => {
 test('a record that may not fit into an answer has to lose some', async () => {
   const networks = Array.from({ length: 30 }, (_, i) => `ip4:198.51.100.${100 + i}`).join(' ');
   const found = await advise([`v=spf1 ${networks} -all`]);
-  expect(found.problem).toContain('only 450 are certain to fit into a DNS response. Remove services that no longer send');
+  expect(found.problem).toContain(
+    'only 450 are certain to fit into a DNS response. Remove services that no longer send',
+  );
 });
 
 describe('look-ups', () => {

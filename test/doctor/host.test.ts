@@ -24,7 +24,12 @@ async function look(
 
 describe('host_name', () => {
   test.each<[string, ZoneRecord[], string[], object]>([
-    ['its addresses', [A, AAAA], ['2001:4860::1'], { status: 'ok', found: `${HOST} resolves to 8.8.8.8, 2001:4860::1` }],
+    [
+      'its addresses',
+      [A, AAAA],
+      ['2001:4860::1'],
+      { status: 'ok', found: `${HOST} resolves to 8.8.8.8, 2001:4860::1` },
+    ],
     ['none', [], [], { status: 'failed', found: `${HOST} has no address` }],
     ['another address', [A], ['8.8.4.4'], { status: 'failed', advice: expect.stringContaining('8.8.4.4') }],
     [
@@ -92,7 +97,10 @@ test('host_spf without an address is not a matter of waiting for DNS', async () 
 
 describe('bounces', () => {
   const mx: ZoneRecord = { name: HOST, type: 'MX', value: `10 ${HOST}` };
-  const neither = { status: 'failed', found: `${HOST} has neither an MX record nor an address: bounces cannot be delivered` };
+  const neither = {
+    status: 'failed',
+    found: `${HOST} has neither an MX record nor an address: bounces cannot be delivered`,
+  };
   test.each<[string, ZoneRecord[], object]>([
     ['to the address', [A], { status: 'ok', found: `${HOST} has no MX record, so bounces go to its address` }],
     ['to the MX', [A, mx], { status: 'ok', found: `10 ${HOST}.` }],

@@ -96,7 +96,10 @@ describe('the queue', () => {
     } as const;
     const { unit } = enqueue({ ...mail, tenant: OPERATOR, recipients: ['a@one.example'] }, parts.clock.now());
     await parts.store.write(unit);
-    expect(await checkQueue(parts)).toMatchObject({ status: 'ok', found: expect.stringMatching(/^1 delivery waiting, /) });
+    expect(await checkQueue(parts)).toMatchObject({
+      status: 'ok',
+      found: expect.stringMatching(/^1 delivery waiting, /),
+    });
     parts.clock.advance(11 * MINUTE);
     expect(await checkQueue(parts)).toMatchObject({ status: 'failed', found: expect.stringContaining('660 s') });
   });

@@ -46,7 +46,9 @@ test('a name that leads here and back', async () => {
   expect(addresses).toEqual(['8.8.8.8']);
   expect(isNamed).toBe(true);
   expect(of('host_name')).toEqual([{ name: 'host_name', status: 'ok', found: `${HOST} resolves to 8.8.8.8` }]);
-  expect(of('reverse_dns')).toEqual([{ name: 'reverse_dns', status: 'ok', found: `8.8.8.8 has the reverse name ${HOST}` }]);
+  expect(of('reverse_dns')).toEqual([
+    { name: 'reverse_dns', status: 'ok', found: `8.8.8.8 has the reverse name ${HOST}` },
+  ]);
 });
 
 test('missing records are warnings, with what to publish and what the provider has to set', async () => {

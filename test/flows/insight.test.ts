@@ -47,7 +47,9 @@ test('domains rotate-dkim prints the record, waits until DNS has it, and says wh
   const done = await waiting;
   expect(done.code).toBe(0);
   expect(done.out).toContain('The new key signs all mail within one minute.');
-  expect(done.out).toMatch(/postern {2}retiring since .*\n.*\n {2}This key no longer signs\. Keep this record until at least \d{4}-/);
+  expect(done.out).toMatch(
+    /postern {2}retiring since .*\n.*\n {2}This key no longer signs\. Keep this record until at least \d{4}-/,
+  );
 
   const host = await say('domains', 'rotate-dkim', '--host');
   expect(recordIn(host.out).name).toMatch(/^postern-\d{8}\._domainkey\.mail\.postern\.test$/);

@@ -70,7 +70,14 @@ test('a domain is added, told what to publish, verified, and taken away', async 
       expect.objectContaining({ purpose: 'spf', required: false }),
       expect.objectContaining({ purpose: 'dmarc', required: false }),
     ],
-    keys: [expect.objectContaining({ selector: 'postern', algorithm: 'rsa', state: 'active', advice: 'This key signs mail.' })],
+    keys: [
+      expect.objectContaining({
+        selector: 'postern',
+        algorithm: 'rsa',
+        state: 'active',
+        advice: 'This key signs mail.',
+      }),
+    ],
   });
   // The daemon may have looked meanwhile: what is to be published is the same.
   const again = await ana.ask('POST', '/domains', { domain: 'bücher.example', project: 'site' });
