@@ -93,7 +93,7 @@ describe('the list', () => {
     const { response, text } = await get('/outbox');
     expect(response.status).toBe(200);
     expectStrictPage(response, text);
-    expect(text).toContain('2 mails');
+    expect(text).toContain('2 messages');
     expect(text.indexOf('New submission')).toBeLessThan(text.indexOf('first'));
     for (const words of ['>山田<', 'to owner@there.test', '2 files', 'DKIM none', 'SPF none', `href="${newest}"`]) {
       expect(text.replaceAll(/\s+/g, ' ')).toContain(words);
