@@ -79,7 +79,9 @@ async function readProject(
     return { record, project, problems: missingFile(record), unavailable: [] };
   }
   const errors =
-    read === undefined || 'ok' in read.result ? ['the revision is not in the database'] : read.result.errors.map(formatProblem);
+    read === undefined || 'ok' in read.result
+      ? ['the revision is not in the database']
+      : read.result.errors.map(formatProblem);
   const ran = last?.project;
   const outcome =
     ran === undefined ? 'out of service until it is pushed again' : `its revision ${ran.revision} stays active`;

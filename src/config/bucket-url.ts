@@ -33,7 +33,8 @@ export function parseBucketUrl(text: string): BucketPlace {
   if (unknown !== undefined) fail(`the parameters endpoint and region, found ${unknown}`);
   const given = parameters.get('endpoint');
   const named = parameters.get('region');
-  if (given === null && named === null) fail('the parameter region, because without endpoint the bucket is on Amazon S3');
+  if (given === null && named === null)
+    fail('the parameter region, because without endpoint the bucket is on Amazon S3');
   const region = named ?? DEFAULT_REGION;
   if (!REGION.test(region)) fail('a region such as eu-central-1');
   const endpoint = given === null ? `https://s3.${region}.amazonaws.com` : originOf(given);

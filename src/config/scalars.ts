@@ -41,7 +41,10 @@ export const price = z.number('expected a price such as 0 or 9.90').min(0, 'expe
 export const port = z.int().min(1).max(65_535);
 
 /** An email address in its normal form (`lib/addresses`). */
-export const address = normal((text) => parseAddress(text)?.address, 'expected an email address such as you@example.com');
+export const address = normal(
+  (text) => parseAddress(text)?.address,
+  'expected an email address such as you@example.com',
+);
 
 /** One address or a list of them; always a list in code. */
 export const addresses = z.codec(

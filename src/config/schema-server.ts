@@ -252,10 +252,7 @@ const relay = z
       'required',
       'required: TLS with a trusted certificate for the host. opportunistic: any certificate, or clear text if the smarthost has no TLS. off: clear text.',
     ),
-    ca: is
-      .text(4096)
-      .optional()
-      .describe('PEM file with the CA certificates to trust. Default: those of the system.'),
+    ca: is.text(4096).optional().describe('PEM file with the CA certificates to trust. Default: those of the system.'),
   })
   .refine(({ user, password }) => (user === undefined) === (password === undefined), {
     path: ['password'],

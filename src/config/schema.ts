@@ -129,7 +129,10 @@ const fallback = z.strictObject({
 
 const theme = z.strictObject({
   title: is.text(100).optional().describe('Name at the top of the hosted pages. Default: the domain.'),
-  message: is.text(2000).optional().describe('Text at the bottom of every hosted page, such as other ways to reach you.'),
+  message: is
+    .text(2000)
+    .optional()
+    .describe('Text at the bottom of every hosted page, such as other ways to reach you.'),
   color: is.color.optional().describe('Color of buttons and links, such as "#0a7d5a". Text on it stays readable.'),
   logo: is.logo
     .optional()
@@ -147,10 +150,10 @@ export const formSchema = z.strictObject({
   name: is.text(200).optional().describe('Display name. Default: the form ID.'),
   to: is.addresses
     .optional()
-    .describe('Recipients of notifications. Default: the forwarding targets of <form ID>@<domain>, else the project owner.'),
-  from: is.address
-    .optional()
-    .describe('Sender of notifications, an address of this domain. Default: forms@<domain>.'),
+    .describe(
+      'Recipients of notifications. Default: the forwarding targets of <form ID>@<domain>, else the project owner.',
+    ),
+  from: is.address.optional().describe('Sender of notifications, an address of this domain. Default: forms@<domain>.'),
   from_name: is.text(500).optional().describe('Display name of the sender. May contain template expressions.'),
   subject: is
     .text(1000)

@@ -175,7 +175,9 @@ class Turns {
   async enter(tenant: string, mostWaiting: number): Promise<() => void> {
     const own = this.#waiting.get(tenant) ?? [];
     if (own.length >= mostWaiting) {
-      throw new BusyError('Too many requests of this account are waiting to be rendered or checked. Try again in a moment.');
+      throw new BusyError(
+        'Too many requests of this account are waiting to be rendered or checked. Try again in a moment.',
+      );
     }
     const turn = new Promise<void>((resolve) => own.push(resolve));
     this.#waiting.set(tenant, own);

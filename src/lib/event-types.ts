@@ -4,7 +4,8 @@ import { namesOf } from './permission-names.ts';
 export const EVENT_TEXTS = {
   'submission.accepted': 'A form accepted a submission.',
   'submission.spam': 'A submission was marked as spam.',
-  'submission.fallback': 'The notification of a submission could not be delivered, and the fallback of its form was used.',
+  'submission.fallback':
+    'The notification of a submission could not be delivered, and the fallback of its form was used.',
   'email.queued': 'A message was queued.',
   'email.delivered': 'The next server accepted the message for a recipient.',
   'email.deferred': 'A delivery attempt failed; it will be retried.',

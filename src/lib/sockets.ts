@@ -50,7 +50,11 @@ export async function listenOnSocket(server: Server, path: string): Promise<void
     await chmod(path, 0o660);
   } catch (error) {
     if (error instanceof UserError) throw error;
-    throw refusal(`cannot listen on the admin socket ${path}`, error, `the user of the daemon must own ${dirname(path)}`);
+    throw refusal(
+      `cannot listen on the admin socket ${path}`,
+      error,
+      `the user of the daemon must own ${dirname(path)}`,
+    );
   }
 }
 

@@ -272,7 +272,8 @@ export class ConnectionLimits {
     if (this.#clients.size > 4 * most.connections) this.#forget();
     const client = this.#clientOf(ip);
     if (this.#isShutOut(client)) return { refusal: '421 4.7.0 too many errors, try again in a minute' };
-    if (client.connections >= most.per_address) return { refusal: '421 4.7.0 too many connections from your IP address' };
+    if (client.connections >= most.per_address)
+      return { refusal: '421 4.7.0 too many connections from your IP address' };
     if (this.#connections >= most.connections) return { refusal: '421 4.3.2 too many connections, try again later' };
     client.connections++;
     this.#connections++;

@@ -89,7 +89,8 @@ export function createBucketBlobs({ store, clock, bucket }: BucketBlobsParts): B
       async probe() {
         const id = await putObject(PROBE);
         const found = await bucket.get(id);
-        if (!PROBE.equals(found)) throw new StoreError(`${bucket.name} returns different bytes than were stored`, STORAGE_UNAVAILABLE);
+        if (!PROBE.equals(found))
+          throw new StoreError(`${bucket.name} returns different bytes than were stored`, STORAGE_UNAVAILABLE);
         await remove([id]);
       },
     },

@@ -65,9 +65,7 @@ describe('the logo of a theme', () => {
   });
 
   test('is looked at when the file is read', () => {
-    expect(errorsOf('logo: a.png', { 'a.png': dataUrl('png', SVG) })).toContain(
-      'the image is not of type image/png',
-    );
+    expect(errorsOf('logo: a.png', { 'a.png': dataUrl('png', SVG) })).toContain('the image is not of type image/png');
   });
 
   test('of a form that the API makes must be a data: URL', () => {

@@ -233,7 +233,9 @@ test('consent × kind of recipient: who gets mail, and who does not', async () =
   await expect
     .poll(async () => (await deliveriesTo(world, RECIPIENTS.refused)).map(({ state }) => state))
     .toEqual(KINDS.map(() => 'suppressed'));
-  expect((await deliveriesTo(world, RECIPIENTS.refused))[0]?.last_reply).toContain('has declined mail from this server');
+  expect((await deliveriesTo(world, RECIPIENTS.refused))[0]?.last_reply).toContain(
+    'has declined mail from this server',
+  );
 
   // Who agrees gets what was kept; who is trusted from now on needs nobody’s word.
   await fetch(await linkTo(world, RECIPIENTS.pending), { method: 'POST' });

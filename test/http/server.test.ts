@@ -239,7 +239,9 @@ describe('sockets', () => {
   test('the operator’s socket has mode 0660; a stale one is replaced, a living one and a file are not', async () => {
     const http = await startHttp();
     expect(statSync(http.socket).mode & 0o777).toBe(0o660);
-    await expect(startHttp({ server: { admin_socket: http.socket } })).rejects.toThrow('another daemon is listening on');
+    await expect(startHttp({ server: { admin_socket: http.socket } })).rejects.toThrow(
+      'another daemon is listening on',
+    );
     const file = join(await temporaryFolder(), 'file');
     writeFileSync(file, 'precious');
     await expect(startHttp({ server: { admin_socket: file } })).rejects.toThrow('is no socket');
