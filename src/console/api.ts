@@ -226,7 +226,10 @@ async function refusalOf(response: Response): Promise<ApiError> {
     const refusal = JSON.parse(text) as ApiRefusal;
     return new ApiError(refusal.error ?? response.statusText, { request_id: requestId, ...refusal, status });
   } catch {
-    return new ApiError(`The server responded with ${status} ${response.statusText}.`, { status, request_id: requestId });
+    return new ApiError(`The server responded with ${status} ${response.statusText}.`, {
+      status,
+      request_id: requestId,
+    });
   }
 }
 

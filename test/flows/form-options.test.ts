@@ -135,7 +135,9 @@ test('an address is mailed one link in 24 hours, and it confirms what the same v
     .where('kind', '=', 'confirmation')
     .execute();
   expect(sent.length).toBe(1);
-  expect(await traceOf(world, again.id)).toContain('no link to confirm it: the address got one within the last 24 hours');
+  expect(await traceOf(world, again.id)).toContain(
+    'no link to confirm it: the address got one within the last 24 hours',
+  );
 
   const [, token] = /\/confirm\/([\w-]+)/.exec(sent[0]?.source ?? '') ?? [];
   await fetch(`${world.url}/confirm/${token}`, { method: 'POST' });

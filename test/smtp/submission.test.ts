@@ -343,7 +343,8 @@ test('more mail than the plan of the account allows is refused for now, and noth
   expect(await sendTo('a')).toMatch(/^250 /);
   const kept = await stored();
   expect(kept.slice(0, 3)).toEqual([1, 1, 1]);
-  const words = /450 4\.7\.1 The account has reached the limit of the plan free: 2 recipients an hour and 5 recipients a day\. Try again in \d+ minutes\./;
+  const words =
+    /450 4\.7\.1 The account has reached the limit of the plan free: 2 recipients an hour and 5 recipients a day\. Try again in \d+ minutes\./;
   await expect(sendTo('b', 'c')).rejects.toThrow(words);
   // What no window would ever have room for is refused for good.
   await expect(sendTo('b', 'c', 'd')).rejects.toThrow(/550 5\.7\.1 /);

@@ -144,7 +144,10 @@ function CodesOfOther({ name }: { readonly name: string }): ComponentChildren {
       action: 'Turn off codes',
     });
     if (!isMeant) return;
-    await doing(() => call<typeof totp.remove>('DELETE /auth/totp', { body: {} }), `${name} now signs in without codes.`);
+    await doing(
+      () => call<typeof totp.remove>('DELETE /auth/totp', { body: {} }),
+      `${name} now signs in without codes.`,
+    );
   }
   return html`<p>If the owner has lost the device and the recovery codes, you can turn the codes off.</p>
     <p><${Action} kind="quiet" run=${end}>Turn off codes of ${name}<//></p>`;

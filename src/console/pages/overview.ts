@@ -44,7 +44,12 @@ const STEPS = [
   ],
   ['has_verified_domain', 'Publish its DNS records', 'The domain’s page shows them, ready to copy.', '/domains'],
   ['has_form', 'Create a form', 'You get its address and code for your page.', '/forms'],
-  ['has_submission', 'Send a first submission', 'From your page, or as a test from the form’s page in the console.', '/forms'],
+  [
+    'has_submission',
+    'Send a first submission',
+    'From your page, or as a test from the form’s page in the console.',
+    '/forms',
+  ],
 ] as const;
 
 function FirstSteps({ of: { first_steps: steps } }: { readonly of: Answer }): ComponentChildren {

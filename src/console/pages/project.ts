@@ -350,7 +350,8 @@ function FormPreview({ slug, draft, isChanged, chosen }: FormPreviewProps): Comp
         .filter(({ id, source }) => source !== 'api' && draft.config.includes(id.split('/').at(-2) ?? id))
         .map(({ id }) => id);
       const form = ids.includes(chosen) ? chosen : ids[0];
-      if (form === undefined) return html`<p class="soft">Push a form first. Its mail and pages are then shown here.</p>`;
+      if (form === undefined)
+        return html`<p class="soft">Push a form first. Its mail and pages are then shown here.</p>`;
       return html`<div class="filters"><${Select} label="Form" value=${form} change=${(id: string) => setQuery({ form: id }, { replace: true })} options=${ids.map((id) => [id, id] as const)} /></div>
         <${Preview} form=${form} bundle=${isChanged ? draft : undefined} />`;
     }}

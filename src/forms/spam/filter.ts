@@ -228,7 +228,9 @@ function learnedOdds(weights: Weights, { tokens }: Pick<Features, 'tokens'>): nu
 function learnedReasons(weights: Weights | undefined, features: Features): Reason[] {
   const score = weights === undefined ? 0 : pointsFor(learnedOdds(weights, features), MAX_LEARNED_POINTS);
   if (score === 0) return [];
-  return [{ name: 'learned', score, detail: `similar to submissions that were ${score > 0 ? 'marked as spam' : 'released'}` }];
+  return [
+    { name: 'learned', score, detail: `similar to submissions that were ${score > 0 ? 'marked as spam' : 'released'}` },
+  ];
 }
 
 /** A submission, and what all but the learned weights say of it, in log-odds. */

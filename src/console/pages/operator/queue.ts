@@ -127,9 +127,7 @@ function DestinationActions({
         action === 'hold'
           ? call<typeof queue.hold>('POST /admin/queue/hold', { body: { domain } })
           : call<typeof queue.release>('POST /admin/queue/release', { body: { domain } }),
-      action === 'hold'
-        ? `Mail for ${domain} is held, including new mail.`
-        : `${domain} is no longer held or paused.`,
+      action === 'hold' ? `Mail for ${domain} is held, including new mail.` : `${domain} is no longer held or paused.`,
       action === 'hold' ? () => void steer('release') : undefined,
     );
     if (done) reload();
