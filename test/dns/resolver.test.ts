@@ -79,7 +79,9 @@ describe('answers', () => {
     expect(await resolver.txt('servfail.test')).toMatchObject({
       reason: expect.stringMatching(/TXT servfail.*SERVFAIL/),
     });
-    expect(await resolver.mx('refused.test')).toMatchObject({ reason: expect.stringMatching(/MX refused.*refused the query/) });
+    expect(await resolver.mx('refused.test')).toMatchObject({
+      reason: expect.stringMatching(/MX refused.*refused the query/),
+    });
     expect(await resolver.mx('silent.test')).toMatchObject({ reason: expect.stringMatching(/in time/) });
   });
 
