@@ -35,7 +35,7 @@ export const VERBS = [
     verb: 'hold',
     argument: ONE_DESTINATION,
     description: 'Hold all mail to a domain, or all matching deliveries',
-    does: 'All deliveries of an account that have been queued for over two hours. New mail is not held',
+    does: 'An account’s deliveries queued for over two hours. New mail is not held',
     done: 'held',
   },
   {

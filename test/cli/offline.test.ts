@@ -163,7 +163,7 @@ describe('without a daemon', () => {
       expect.stringContaining('→ To start it, run systemctl start postern.'),
     ]);
     expect(found.out).toMatch(/^ok {7}database +sqlite can be read$/m);
-    expect(found.out).toMatch(/^warning {2}queue +1 deliveries wait/m);
+    expect(found.out).toMatch(/^warning {2}queue +1 delivery waiting, /m);
     expect(found.out).toMatch(/^ok {7}configuration +is valid$/m);
     await configure('delivery: { prot: 25 }\n');
     const broken = await say(['doctor', '--json', ...args]);

@@ -171,7 +171,7 @@ describe('the search', () => {
     const { get } = await outbox(lines('Subject: Order <7> arrived', 'From: shop@example.test', '', 'x'), FULL);
     const found = await get('/outbox?q=SHOP%20order');
     expectStrictPage(found.response, found.text);
-    expect(found.text).toContain('1 mail<');
+    expect(found.text).toContain('1 message<');
     expect(found.text).toContain('Order &lt;7&gt; arrived');
     expect(found.text).not.toContain('New submission');
     expect(found.text).toContain('value="SHOP order"');
