@@ -123,7 +123,7 @@ describe('pushed projects', () => {
       yaml: projectText('b', 'b.example').replace('anna@example.org', '${HOME}'),
     });
     const { problems } = (await open()).current();
-    expect(problems.join('\n')).toContain('not followed');
+    expect(problems.join('\n')).toContain('not resolved');
     expect(problems.join('\n')).not.toContain('/root');
   });
 

@@ -21,7 +21,7 @@ test.each([
 
 test.each([
   ['https://storage.example.net/mail', 'expected s3://bucket or s3://bucket/prefix'],
-  ['s3://key:secret@mail?region=x', 'expected no credentials in the address'],
+  ['s3://key:secret@mail?region=x', 'expected no credentials in the URL'],
   ['s3://Mail?region=x', 'expected a bucket name'],
   ['s3://m?region=x', 'expected a bucket name'],
   ['s3://mail/a//b?region=x', 'expected a prefix of letters'],

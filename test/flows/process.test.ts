@@ -181,7 +181,7 @@ test('a port that is taken ends the start with its address, and is worth another
   });
   const other = await second.launch();
   expect(await other.ended).toBe(1);
-  expect(other.output()).toMatch(/^postern: cannot listen on 127\.0\.0\.1:\d+: another program listens there/m);
+  expect(other.output()).toMatch(/^postern: cannot listen on 127\.0\.0\.1:\d+: another program is listening there/m);
   expect(other.output()).not.toContain('    at ');
   expect(await run.end('SIGTERM')).toBe(0);
 });

@@ -244,7 +244,7 @@ describe('sockets', () => {
     );
     const file = join(await temporaryFolder(), 'file');
     writeFileSync(file, 'precious');
-    await expect(startHttp({ server: { admin_socket: file } })).rejects.toThrow('is no socket');
+    await expect(startHttp({ server: { admin_socket: file } })).rejects.toThrow('is not a socket');
     expect(existsSync(file)).toBe(true);
     await http.close();
     expect(existsSync(http.socket)).toBe(false);
@@ -257,7 +257,7 @@ describe('sockets', () => {
     const http = await startHttp({ server: { http: { listen: ['127.0.0.1:0', '[::1]:0'] } } });
     expect((await http.request('/healthz')).status).toBe(200);
     const taken = startHttp({ server: { http: { listen: ['127.0.0.1:0', `127.0.0.1:${http.port}`] } } });
-    await expect(taken).rejects.toThrow(`cannot listen on 127.0.0.1:${http.port}: another program listens there`);
+    await expect(taken).rejects.toThrow(`cannot listen on 127.0.0.1:${http.port}: another program is listening there`);
   });
 
   test('slow headers and slow bodies end at an absolute deadline', async () => {

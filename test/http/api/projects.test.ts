@@ -213,7 +213,7 @@ describe('a push', () => {
     const answer = await ana.ask('PUT', '/projects/shop/config', { config, files: FILES });
     expect(answer).toMatchObject({
       status: 400,
-      body: { details: [{ path: 'templates.mine.subject', message: expect.stringContaining('not followed') }] },
+      body: { details: [{ path: 'templates.mine.subject', message: expect.stringContaining('not resolved') }] },
     });
     expect(JSON.stringify(answer.body)).not.toContain('root:');
   });
