@@ -203,7 +203,13 @@ describe('a program with a key', () => {
 
 describe('whom it refuses, and why', () => {
   const cases: [what: string, settings: Settings, mail: object, refusal: string, reason: string][] = [
-    ['a domain of nobody', {}, { from: 'a@nowhere.test' }, '550 5.7.1 nowhere.test is not a domain', 'sender_not_allowed'],
+    [
+      'a domain of nobody',
+      {},
+      { from: 'a@nowhere.test' },
+      '550 5.7.1 nowhere.test is not a domain',
+      'sender_not_allowed',
+    ],
     ['another account’s', {}, { from: 'a@other.test' }, '550 5.7.1 other.test is not a domain', 'sender_not_allowed'],
     ['one that is not verified', {}, { from: 'a@new.test' }, '550 5.7.1 The DNS records of', 'sender_not_allowed'],
     [
