@@ -95,7 +95,7 @@ describe('test send', () => {
       [['ana@inbox.test', '--timeout', 'soon'], 2, 'Must be a whole number'],
       [['ana@inbox.test', '--form', 'none'], 2, 'The project has no form none. Available: shop.test/contact'],
       [['ana@inbox.test', '--from', 'nobody'], 1, 'must be one email address'],
-      [['ana@inbox.test', '--from', 'me@other.test'], 1, 'other.test is no domain of this account'],
+      [['ana@inbox.test', '--from', 'me@other.test'], 1, 'other.test is not a domain of this account'],
     ];
     for (const [args, code, words] of cases) {
       const err = expect.stringContaining(words) as string;

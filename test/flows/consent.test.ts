@@ -378,7 +378,7 @@ test('a push that names very many mails links to few of them, and says who waits
   expect(warnings.parse(dry.body).warnings).toContainEqual(
     expect.objectContaining({
       path: 'domains.cannon.test.forms.f0.to',
-      message: expect.stringContaining('mail for victim0@inbox.test waits until it agrees'),
+      message: expect.stringContaining('mail for victim0@inbox.test waits for confirmation'),
     }),
   );
   const letters = () =>

@@ -203,8 +203,14 @@ describe('a program with a key', () => {
 
 describe('whom it refuses, and why', () => {
   const cases: [what: string, settings: Settings, mail: object, refusal: string, reason: string][] = [
-    ['a domain of nobody', {}, { from: 'a@nowhere.test' }, '550 5.7.1 nowhere.test is no domain', 'sender_not_allowed'],
-    ['another account’s', {}, { from: 'a@other.test' }, '550 5.7.1 other.test is no domain', 'sender_not_allowed'],
+    [
+      'a domain of nobody',
+      {},
+      { from: 'a@nowhere.test' },
+      '550 5.7.1 nowhere.test is not a domain',
+      'sender_not_allowed',
+    ],
+    ['another account’s', {}, { from: 'a@other.test' }, '550 5.7.1 other.test is not a domain', 'sender_not_allowed'],
     ['one that is not verified', {}, { from: 'a@new.test' }, '550 5.7.1 The DNS records of', 'sender_not_allowed'],
     [
       'one that is not the key’s',
@@ -217,7 +223,7 @@ describe('whom it refuses, and why', () => {
       'an author elsewhere behind an honest envelope',
       {},
       { from: 'a@other.test', envelope: { from: 'a@shop.test', to: 'ana@inbox.test' } },
-      '550 5.7.1 other.test is no domain',
+      '550 5.7.1 other.test is not a domain',
       'sender_not_allowed',
     ],
     [
@@ -227,7 +233,7 @@ describe('whom it refuses, and why', () => {
         raw: 'From: a@shop.test\r\nSender: b@other.test\r\n\r\nx',
         envelope: { from: 'a@shop.test', to: 'ana@inbox.test' },
       },
-      '550 5.7.1 Sender header: other.test is no domain',
+      '550 5.7.1 Sender header: other.test is not a domain',
       'sender_not_allowed',
     ],
     [

@@ -278,7 +278,7 @@ describe('a push', () => {
   test('that was planned against another revision than the active one changes nothing', async () => {
     const world = await startTestWorld();
     const ana = await apiClient(world);
-    const conflict = { status: 409, body: { code: 'CONFLICT', error: expect.stringContaining('meanwhile') } };
+    const conflict = { status: 409, body: { code: 'CONFLICT', error: expect.stringContaining('in the meantime') } };
     const put = (config: string, base_revision: string | null, query = '') =>
       ana.ask('PUT', `/projects/shop/config${query}`, { config, files: FILES, base_revision });
     expect(await put(YAML, 'rev_1')).toMatchObject(conflict);
