@@ -98,7 +98,11 @@ test('a rotation: asked for, published, seen, and only then signing; the old rec
     status: 'verified',
     keys: [
       { selector: 'postern-20260101', state: 'active' },
-      { selector: 'postern', state: 'retiring', advice: expect.stringContaining('Keep this record until at least 2026-01-08') },
+      {
+        selector: 'postern',
+        state: 'retiring',
+        advice: expect.stringContaining('Keep this record until at least 2026-01-08'),
+      },
     ],
   });
   expect(seen.records.filter(({ purpose }) => purpose === 'dkim')).toMatchObject([
