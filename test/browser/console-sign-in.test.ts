@@ -60,7 +60,7 @@ test('by a mailed link, in the browser that asked for it; then with a key and a 
   await expectGoodPage(page);
   await code(page).fill('000000');
   await page.keyboard.press('Enter');
-  await page.getByText('The code is not right').waitFor();
+  await page.getByText('The code is not correct').waitFor();
   await code(page).fill(codeAt(secret, Math.floor(Date.now() / STEP_MS)));
   await page.keyboard.press('Enter');
   await page.getByText('Save these recovery codes now').waitFor();
@@ -74,7 +74,7 @@ test('by a mailed link, in the browser that asked for it; then with a key and a 
   await expectGoodPage(page);
   await code(page).fill('000000');
   await page.keyboard.press('Enter');
-  await page.getByRole('alert').getByText('The code is not right').waitFor();
+  await page.getByRole('alert').getByText('The code is not correct').waitFor();
   await code(page).fill(recovery);
   await page.keyboard.press('Enter');
   await account(page).waitFor();

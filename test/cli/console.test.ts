@@ -45,13 +45,13 @@ test('auth totp shows a secret, takes a code, and ends with one', async () => {
   expect(begun.out).toMatch(/^uri +otpauth:\/\/totp\//m);
   expect(await ana.say(['auth', 'totp', '--code', '000000'])).toMatchObject({
     code: 1,
-    err: expect.stringContaining('The code is not right'),
+    err: expect.stringContaining('The code is not correct'),
   });
   const confirmed = await ana.say(['auth', 'totp', '--code', codeNow(secret)]);
   expect(confirmed).toMatchObject({ code: 0, err: expect.stringContaining('Save these recovery codes now') });
   const recovery = confirmed.out.trim().split('\n');
   expect(recovery).toHaveLength(10);
-  expect(await ana.say(['auth', 'totp'])).toMatchObject({ code: 1, err: expect.stringContaining('set up already') });
+  expect(await ana.say(['auth', 'totp'])).toMatchObject({ code: 1, err: expect.stringContaining('already set up') });
   expect(await ana.say(['auth', 'totp', '--remove'])).toMatchObject({ code: 1, err: expect.stringContaining('code') });
   expect(await ana.say(['auth', 'totp', '--remove', '--code', recovery[0] ?? ''])).toMatchObject({
     code: 0,
@@ -64,5 +64,5 @@ test('auth totp asks a person at a terminal for the code', async () => {
   const { value } = await testKey(http.store);
   const ana = await person({ POSTERN_URL: http.base, POSTERN_API_KEY: value });
   const said = await ana.say(['auth', 'totp'], { answers: ['not a code'] });
-  expect(said).toMatchObject({ code: 1, err: expect.stringContaining('The code is not right') });
+  expect(said).toMatchObject({ code: 1, err: expect.stringContaining('The code is not correct') });
 });

@@ -56,7 +56,7 @@ test('one whose key is another one’s, which the daemon does not take', async (
   const [{ cert }, { key }] = [selfSignedCertificate([HOST], now), selfSignedCertificate([HOST], now)];
   expect(await checkCertificate(config(cert, key), testClock())).toMatchObject({
     status: 'failed',
-    found: expect.stringContaining('another certificate'),
+    found: expect.stringContaining('the key does not match the first certificate in cert'),
     advice: expect.stringContaining('tls.files'),
   });
 });

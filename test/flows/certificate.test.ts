@@ -29,9 +29,11 @@ describe('reading', () => {
   test('what cannot be used says which file, and why', async () => {
     const files = await filesOf(one);
     await expect(readCertificate({ ...files, key: '/nowhere.pem' })).rejects.toThrow('tls.files.key: cannot read');
-    await expect(readCertificate({ cert: one.cert, key: two.key })).rejects.toThrow('another certificate');
+    await expect(readCertificate({ cert: one.cert, key: two.key })).rejects.toThrow(
+      'the key does not match the first certificate in cert',
+    );
     await writeFile(files.cert, 'no certificate');
-    await expect(readCertificate(files)).rejects.toThrow('no certificate in it');
+    await expect(readCertificate(files)).rejects.toThrow('cert contains no certificate');
   });
 });
 

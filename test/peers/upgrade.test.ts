@@ -87,7 +87,7 @@ test(`${COUNT} queued messages: upgraded, rolled back, and restored elsewhere`, 
   const refused = await appliance.launch();
   expect(await refused.ended).toBe(78);
   expect(refused.output()).toMatch(
-    /a newer version of Postern has written it \(schema 9000-next\).*restore \S+before-migration-/,
+    /it was written by a newer version of Postern \(schema 9000-next\).*restore \S+before-migration-/,
   );
   await rollBack(appliance);
   expect(await appliance.waiting()).toBe(COUNT);
