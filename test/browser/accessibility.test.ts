@@ -132,7 +132,7 @@ test('the keyboard alone is enough, and what has the focus shows it', async () =
   await page.goto(`${world.url}/`);
   await tabTo(page, 'input Name');
   await page.keyboard.type('   '); // which the browser lets pass
-  await tabTo(page, 'input E-mail');
+  await tabTo(page, 'input Email');
   await page.keyboard.type('ann@inbox.test');
   await tabTo(page, 'textarea Message');
   await page.keyboard.type('Typed.');

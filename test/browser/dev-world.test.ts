@@ -18,7 +18,7 @@ const FILES = [
 async function fillIn(page: Page, world: DevWorld): Promise<void> {
   await page.goto(`${world.url}/`);
   await page.getByLabel('Name').fill(NAME);
-  await page.getByLabel('E-mail').fill('yamada@inbox.test');
+  await page.getByLabel('Email').fill('yamada@inbox.test');
   await page.getByLabel('Message').fill(MESSAGE);
   await page.getByLabel('Files').setInputFiles(FILES);
 }
@@ -112,7 +112,7 @@ test('the fetch() button sends the same form and says how it went', async () => 
 
   // What the browser lets pass and the server does not.
   await page.getByLabel('Name').fill('   ');
-  await page.getByLabel('E-mail').fill('yamada@inbox');
+  await page.getByLabel('Email').fill('yamada@inbox');
   await page.getByLabel('Message').fill(MESSAGE);
   await button.click();
   await until('the refusal', async () => (await said.innerText()).startsWith('400 '));
