@@ -241,7 +241,9 @@ systemctl enable --now postern.service`);
     expect(await machine.succeed('ls /var/lib/postern')).toMatch(/^postern\.db\.before-migration-\d/m);
 
     // The version before does not open what this one has migrated; dpkg says so and goes on.
-    expect(await machine.succeed(`dpkg -i /mnt/first/${THIS_DEB}`)).toContain("'journalctl -u postern' has the reason");
+    expect(await machine.succeed(`dpkg -i /mnt/first/${THIS_DEB}`)).toContain(
+      'the service did not start. To see why, run: journalctl -u postern',
+    );
     await machine.succeed(`dpkg -i /mnt/next/${NEXT_DEB}`);
 
     await machine.succeed('dpkg --remove postern');

@@ -467,7 +467,7 @@ describe('a server that takes no writes', () => {
       await execute(postgres.url, `ALTER DATABASE ${name} SET default_transaction_read_only = on`);
       const refused = await appliance.launch();
       expect([isMigrated, await refused.ended]).toEqual([isMigrated, 1]);
-      expect(refused.output()).toMatch(/cannot be opened: the server is read-only/);
+      expect(refused.output()).toMatch(/cannot be opened: the server does not let this user write/);
       await execute(postgres.url, `ALTER DATABASE ${name} RESET default_transaction_read_only`);
       expect(await (await appliance.start()).end('SIGTERM')).toBe(0);
     }
