@@ -264,7 +264,7 @@ async function unconfirmed(
     const message =
       status === 'pending'
         ? `mail for ${address} waits for confirmation: a link is emailed to this address`
-        : `${address} wants no mail from this server and gets none`;
+        : `${address} has declined mail from this server and gets none`;
     return [{ path, message }];
   });
   return found.length === 0 ? [] : reader.locate(bundle.yaml, found.slice(0, MAX_LISTED), { tenant });

@@ -130,7 +130,7 @@ export async function addresseeOf(visit: Visit, { store, limits }: AddresseePart
   if (isOurs(address, form)) return withheld('the address belongs to the form or its domain');
   const { tenant } = form;
   if (await isSuppressed(store, tenant, address)) return withheld('the address is on the suppression list');
-  if (await isRefused(store, address)) return withheld('the address wants no mail from this server');
+  if (await isRefused(store, address)) return withheld('the address has declined mail from this server');
   const client = await limits.take(`acknowledged:${tenant}:${clientBucket(ip)}`, PER_CLIENT);
   if (!client.allowed) return withheld(`the visitor has reached the limit of ${PER_CLIENT.count} an hour`);
   const { allowed } = await limits.take(`acknowledged:${counterOf(form)}`, PER_FORM);

@@ -245,7 +245,7 @@ function Mail({ of: { messages, deliveries, attempts, status } }: { readonly of:
       ({ message, recipient, state, recipient_status }) =>
         html`<div class="delivery" key=${`${message} ${recipient}`}>
           <p><${State} of=${state} /> <strong>${recipient}</strong> <a class="small" href=${href(`/mail/${message}`)}>Open the message</a></p>
-          ${recipient_status !== 'confirmed' && html`<p class="soft small">${recipient_status === 'refused' ? 'The recipient wants no mail from this server.' : 'The recipient has not agreed to get mail yet: the message is waiting.'}</p>`}
+          ${recipient_status !== 'confirmed' && html`<p class="soft small">${recipient_status === 'refused' ? 'The recipient has declined mail from this server.' : 'The recipient has not agreed to get mail yet: the message is waiting.'}</p>`}
           <${Attempts} of=${attempts.filter((one) => one.message === message && one.recipient === recipient)} />
         </div>`,
     )}
