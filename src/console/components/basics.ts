@@ -52,7 +52,7 @@ export function Loading({ lines = 4 }: { readonly lines?: number }): ComponentCh
   </div>`;
 }
 
-/** What failed, with the id that finds it in the log. */
+/** What failed, with the id that finds it in the log. What does not exist is not tried again. */
 export function Failed({ error, retry }: { readonly error: ApiError; readonly retry?: () => void }): ComponentChildren {
   return html`<div class="note bad" role="alert">
     <p><strong>${error.message}</strong></p>
@@ -63,7 +63,7 @@ export function Failed({ error, retry }: { readonly error: ApiError; readonly re
     </ul>`
     }
     ${error.requestId !== undefined && html`<p class="soft">Request ID <code>${error.requestId}</code></p>`}
-    ${retry && html`<button type="button" class="quiet" onClick=${retry}>Try again</button>`}
+    ${retry && error.status !== 404 && html`<button type="button" class="quiet" onClick=${retry}>Try again</button>`}
   </div>`;
 }
 
