@@ -159,8 +159,7 @@ async function look() {
     if (state === shown) return;
     const page = new DOMParser().parseFromString(await (await fetch(location.href)).text(), 'text/html');
     // The search stays as it is: somebody may be typing.
-    main.querySelector('#mails').replaceWith(page.querySelector('#mails'));
-    main.querySelector('#count').replaceWith(page.querySelector('#count'));
+    for (const id of ['count', 'delete', 'mails']) main.querySelector('#' + id).replaceWith(page.getElementById(id));
     shown = state;
   } catch {
     // the server is away; it is asked again
@@ -193,10 +192,7 @@ function listPage(mails: readonly CaughtMail[], search: string, page: number): F
         <form class="search" role="search" action="/outbox">
           <input type="search" name="q" value="${search}" aria-label="Search subjects and addresses" placeholder="Search subjects and addresses" />
         </form>
-        ${
-          mails.length > 0 &&
-          html`<form method="post" action="/outbox/delete"><button class="quiet">Delete all</button></form>`
-        }
+        <div id="delete">${mails.length > 0 && deletion(mails.length)}</div>
       </div>
       <div id="mails">
         ${
@@ -211,6 +207,15 @@ function listPage(mails: readonly CaughtMail[], search: string, page: number): F
         ${nearby({ page, total: found.length, search })}
       </div>`,
   };
+}
+
+function deletion(count: number): Html {
+  return html`<button type="button" class="quiet" popovertarget="question">Delete all</button>
+    <form method="post" action="/outbox/delete" id="question" popover aria-label="Delete all mail">
+      <p>Delete ${counted(count, 'message')} from the outbox?</p>
+      <button>Delete</button>
+      <button type="button" class="quiet" popovertarget="question" popovertargetaction="hide">Cancel</button>
+    </form>`;
 }
 
 function nearby({ page, total, search }: { page: number; total: number; search: string }): Html | undefined {

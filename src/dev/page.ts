@@ -136,6 +136,10 @@ table.headers th,table.headers td{padding:.35rem .75rem .35rem 0;border-top:1px 
 table.headers th{white-space:nowrap;color:var(--soft);font-weight:600}
 .two{display:grid;grid-template-columns:1fr 1fr;gap:0 1rem}
 .buttons{display:flex;flex-wrap:wrap;gap:.6rem;align-items:center}
+[popover]{padding:1.5rem;border:1px solid var(--line);border-radius:14px;background:var(--card);color:var(--text)}
+[popover]::backdrop{background:rgb(0 0 0/.35)}
+.head [popover]{margin:auto}
+.head [popover] p{margin:0 0 1rem}
 button.quiet{border-color:transparent;background:none;color:var(--accent);box-shadow:inset 0 0 0 1.5px var(--accent)}
 output{display:block}
 output:not(:empty){margin:1.25rem 0 0;padding:.8rem 1rem;border:1px solid var(--line);border-left-width:5px;border-radius:8px;white-space:pre-line}

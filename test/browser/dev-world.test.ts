@@ -126,3 +126,30 @@ test('the fetch() button sends the same form and says how it went', async () => 
   expect(await notification(page).innerText()).toContain('2 files');
   expect(problems).toEqual([]);
 });
+
+test('the outbox deletes all of its mail once somebody has agreed to it', async () => {
+  const world = await startDevWorld();
+  const { page, context, problems } = await openBrowser();
+  const outbox = await context.newPage();
+  await outbox.goto(`${world.url}/outbox`);
+  await fillIn(page, world);
+  await page.getByRole('button', { name: 'Send', exact: true }).click();
+  await outbox.bringToFront();
+  // The page was open before there was any mail.
+  const button = outbox.getByRole('button', { name: 'Delete all' });
+  const question = outbox.getByRole('form', { name: 'Delete all mail' });
+  for (const [answer, left] of [
+    ['Cancel', 1],
+    ['Delete', 0],
+  ] as const) {
+    await notification(outbox).waitFor();
+    await button.click();
+    expect(await question.innerText()).toMatch(/^Delete \d messages? from the outbox\?/);
+    await question.getByRole('button', { name: answer }).click();
+    await question.waitFor({ state: 'hidden' });
+    await expect.poll(() => notification(outbox).count()).toBe(left);
+  }
+  expect(await outbox.getByRole('main').innerText()).toContain('No mail yet.');
+  expect(await button.count()).toBe(0);
+  expect(problems).toEqual([]);
+});
