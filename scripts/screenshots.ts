@@ -30,7 +30,7 @@ try {
   for (const visitor of VISITORS) {
     await page.goto(url);
     await page.getByLabel('Name').fill(visitor.name);
-    await page.getByLabel('E-mail').fill(visitor.email);
+    await page.getByLabel('Email').fill(visitor.email);
     await page.getByLabel('Message').fill(visitor.message);
     if (visitor === VISITORS.at(-1)) await save(page, 'form');
     await page.getByRole('button', { name: 'Send', exact: true }).click();
