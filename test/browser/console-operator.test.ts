@@ -27,7 +27,7 @@ test('the overview counts what happens, and a span that is drawn goes into the a
     .getByRole('strong');
   await expect.poll(() => submissions.textContent()).toBe('0');
   await post();
-  await expect.poll(() => submissions.textContent(), { timeout: 10_000 }).toBe('1');
+  await expect.poll(() => submissions.textContent()).toBe('1');
   await page.getByRole('button', { name: '24 hours' }).click();
   await expect.poll(() => page.url()).toBe(`${world.url}/console?range=24h`);
   const figure = page.getByRole('img', { name: /^Submissions over time: 1 submissions/ });
@@ -104,13 +104,10 @@ test('a submission is found in the log by its id, and a setting in the configura
   const { page, problems, post } = await open('/server/logs');
   await post();
   await expect
-    .poll(
-      async () => {
-        await page.getByRole('button', { name: 'Refresh' }).click();
-        return page.getByText('delivery.delivered').count();
-      },
-      { timeout: 20_000 },
-    )
+    .poll(async () => {
+      await page.getByRole('button', { name: 'Refresh' }).click();
+      return page.getByText('delivery.delivered').count();
+    })
     .toBeGreaterThan(0);
   await page.getByText('delivery.delivered').first().click();
   await page.getByRole('button', { name: /^msg_/ }).first().click();
