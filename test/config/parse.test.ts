@@ -3,7 +3,7 @@ import { parseProject, parseServer } from '../../src/config/parse.ts';
 import { formatProblem } from '../../src/config/problem.ts';
 import type { ProjectConfig, ServerConfig } from '../../src/config/schema.ts';
 import type { SecretSource } from '../../src/config/secrets.ts';
-import { cpuSeconds } from '../harness/cpu.ts';
+import { leastCpuSeconds } from '../harness/cpu.ts';
 import { SERVER } from './folder.ts';
 import { unclosed } from './templates.ts';
 
@@ -134,7 +134,7 @@ templates: { a: { text: 'Costs \${PRICE}, {{ form.name }}' } }
 
   test('with 20,000 unknown keys is judged in linear time, every one of them', () => {
     const keys = Array.from({ length: 20_000 }, (_, index) => `rate_limit${index}: 1\n`).join('');
-    expect(cpuSeconds(() => expect(errorsOf(HEAD + keys)).toHaveLength(20_000))).toBeLessThan(10);
+    expect(leastCpuSeconds(() => expect(errorsOf(HEAD + keys)).toHaveLength(20_000), 3)).toBeLessThan(3);
   });
 
   test('with 15,000 forwarded addresses in one chain, or in one ring, is judged in linear time', () => {
@@ -144,8 +144,8 @@ templates: { a: { text: 'Costs \${PRICE}, {{ form.name }}' } }
     );
     const chain = `${HEAD}domains:\n  example.com:\n    forwarding:\n${lines.join('')}`;
     const ring = `${chain}      a15000@example.com: a0@example.com\n`;
-    expect(cpuSeconds(() => expect(errorsOf(chain)).toEqual([]))).toBeLessThan(6);
-    expect(cpuSeconds(() => expect(errorsOf(ring)).toHaveLength(1))).toBeLessThan(6);
+    expect(leastCpuSeconds(() => expect(errorsOf(chain)).toEqual([]), 3)).toBeLessThan(3);
+    expect(leastCpuSeconds(() => expect(errorsOf(ring)).toHaveLength(1), 3)).toBeLessThan(3);
   });
 
   test('cannot move the cursor of a terminal that shows its errors', () => {

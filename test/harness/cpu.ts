@@ -1,7 +1,4 @@
-/**
- * Processor time of this thread alone, s. A busy machine makes caches colder and the processor slower: set bounds ten times as high
- * as what the work takes, which a step for each pair of characters or keys exceeds a hundredfold.
- */
+/** Processor time of this thread alone: what else the machine does meanwhile makes no test fail. */
 export function cpuSeconds(work: () => unknown): number {
   const before = process.threadCpuUsage();
   work();
