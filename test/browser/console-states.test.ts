@@ -154,6 +154,10 @@ test('every page says what failed, with the id of the request, and tries again',
     await page.getByRole('button', { name: 'Try again' }).first().click();
     await failed.waitFor({ state: 'detached' });
   }
+  // What does not exist is not there the next time either.
+  await page.goto(`${world.url}/console/keys/key_none`);
+  await page.getByRole('alert').getByText('There is no key key_none.').waitFor();
+  expect(await page.getByRole('button', { name: 'Try again' }).count()).toBe(0);
   // Without a connection.
   await page.route(/\/api\/messages/, (route) => route.abort());
   await page.goto(`${world.url}/console/mail`);
