@@ -292,7 +292,9 @@ const delivery = z.strictObject({
     .array(is.duration)
     .min(1)
     .prefault(['5m', '10m', '20m', '40m', '1h', '1h', '2h', '2h', '4h', '4h', '4h', '6h'])
-    .describe('Time between delivery attempts, with 10 % jitter. The last value repeats.'),
+    .describe(
+      'Time between delivery attempts, with 10 % jitter. The last value repeats. After a connection or DNS error, one extra attempt comes first, after about a minute at most.',
+    ),
   expire: section('When undeliverable mail expires.', {
     default: is.duration.prefault('5d').describe('Age at which undelivered mail expires.'),
     acknowledgment: is.duration.prefault('24h').describe('The same for acknowledgments.'),
