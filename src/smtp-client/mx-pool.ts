@@ -240,15 +240,15 @@ interface Waiting {
 }
 
 /**
- * One connection's worth of work at a pool: it takes batch after batch, keeps its session between them, and lets no
- * message leave before the end of the one before is on the disk. So a crash can double one message per connection at most.
+ * One connection's worth of work at a pool: it takes batch after batch, keeps its session between them, and begins none
+ * before the end of the one before is on the disk. So a crash can double one message per connection at most, and those that
+ * one commit ends are followed by as many that are made right after one another, which costs the processor a quarter less
+ * than one here and one there (docs/performance.md).
  */
 class Connection {
   readonly #pool: MxPool;
   #session: Session | undefined;
   #wire: Wire | undefined;
-  /** The end of the batch before. */
-  #settled: Promise<void> = Promise.resolve();
   /** Ends the sleep of a connection without work, with some or for good. */
   wake: (item?: Waiting) => void = () => undefined;
   isBusy = false;
@@ -323,16 +323,14 @@ class Connection {
       result = attempt.settle('deferred', '451 4.3.0 an error on this server');
     }
     if (result.kind === 'unreachable' && this.#pool.putBack(item, this)) return;
-    this.#settled = track(batch.done(result));
+    const written = track(batch.done(result));
     if (result.kind === 'unreachable') this.#pool.unreachable(batch.destination, result);
+    await written;
   }
 
   async #try(batch: Batch, attempt: HostAttempt): Promise<Result> {
     const { clock, onTransaction } = this.#pool.options;
-    const mayLeave = async (): Promise<boolean> => {
-      await this.#settled;
-      return !this.#cut && batch.mayLeave();
-    };
+    const mayLeave = (): boolean => !this.#cut && batch.mayLeave();
     if (!(await batch.begin())) return attempt.settle('untouched', '');
     while (attempt.open.length > 0) {
       if (attempt.wantsElsewhere && !attempt.hasNext) break;

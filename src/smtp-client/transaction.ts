@@ -41,8 +41,8 @@ interface TransactionOptions {
   readonly body: Body;
   /** At least one, at most 100. */
   readonly recipients: readonly Recipient[];
-  /** Waited for before the message leaves; where it answers false, it does not leave. */
-  readonly mayLeave: () => Promise<boolean>;
+  /** Asked right before the message leaves; where it answers false, it does not leave. */
+  readonly mayLeave: () => boolean;
 }
 
 /** Tries to hand the message over. */
@@ -72,7 +72,7 @@ class Transaction {
   readonly #session: Session;
   readonly #wire: Wire;
   readonly #body: Body;
-  readonly #mayLeave: () => Promise<boolean>;
+  readonly #mayLeave: () => boolean;
   readonly #spoken: Spoken[] = [];
   #undecided: readonly Recipient[];
   /** Whether the server has said anything. */
@@ -93,7 +93,7 @@ class Transaction {
     const accepted = await this.#envelope(asked);
     if (accepted.length === 0) return this.#end(true);
     // Here everything can still be called off; a step further a crash may duplicate the message.
-    if (!(await this.#mayLeave())) {
+    if (!this.#mayLeave()) {
       this.#wire.close();
       return { spoken: [], usable: false, stale: false, calledOff: true };
     }

@@ -52,9 +52,9 @@ describe('a connection', () => {
 
   test('without work ends with QUIT', async () => {
     const peer = await startSmtpPeer();
-    const carrier = startCarrier({ port: peer.port, timeouts: { idle: 30 } });
+    const carrier = startCarrier({ port: peer.port, timeouts: { idle: 200 } });
     await carryMany(carrier, 1);
-    expect(carrier.client.connections()).toEqual({ open: 1, busy: 0 });
+    await expect.poll(() => carrier.client.connections(), { interval: 1 }).toEqual({ open: 1, busy: 0 });
     await expect.poll(() => peer.connections().open).toBe(0);
     expect(peer.lines.at(-1)).toBe('QUIT');
     expect(carrier.client.connections()).toEqual({ open: 0, busy: 0 });
@@ -267,16 +267,15 @@ describe('a stop', () => {
   });
 });
 
-test('a message leaves only when the end of the one before it on its connection is on the disk', async () => {
+test('a message begins only when the end of the one before it on its connection is on the disk', async () => {
   const peer = await startSmtpPeer();
   const carrier = startCarrier({ port: peer.port, delivery: { per_destination: 1, concurrency: 1 } });
   const { promise: written, resolve: write } = Promise.withResolvers<void>();
   const first = carrier.carry('a@example.test', { settled: written });
   await first;
   const second = carrier.carry('b@example.test');
-  await expect.poll(() => peer.lines.filter((line) => line === 'DATA').length).toBe(2);
   await pause(30);
-  expect(peer.messages.length).toBe(1);
+  expect(peer.lines.filter((line) => line === 'DATA').length).toBe(1);
   write();
   expect(told(await second)).toBe(TAKEN);
 });
