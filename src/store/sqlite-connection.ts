@@ -17,8 +17,9 @@ export function openForWriting(path: string): Database.Database {
   // A savepoint keeps the pages that it may have to give back: 19 a submission, by default in a file.
   database.pragma('temp_store = MEMORY');
   database.pragma('cache_size = -16384');
-  // 32 MiB between checkpoints, each of which writes and syncs the pages that changed once, however often they did.
-  database.pragma('wal_autocheckpoint = 8192');
+  // 8 MiB between checkpoints, each of which writes and syncs the pages that changed once, however often they did: more would
+  // be fewer, but each holds up whoever waits for the commit.
+  database.pragma('wal_autocheckpoint = 2048');
   // PostgreSQL can do that itself.
   database.function('hashed_address', { deterministic: true }, (address) => hashedAddress(String(address)));
   assertDurable(database);
