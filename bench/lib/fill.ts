@@ -2,7 +2,7 @@
 import pg from 'pg';
 import { newId } from '../../src/lib/ids.ts';
 import { createStore } from '../../src/store/database.ts';
-import { indexSome } from '../../src/store/search.ts';
+import { indexSome, mergeSome } from '../../src/store/search.ts';
 import { openForWriting } from '../../src/store/sqlite-connection.ts';
 import type { Value } from '../../src/store/statement.ts';
 import { OPERATOR } from '../../src/store/tenants.ts';
@@ -166,7 +166,7 @@ export async function fillDatabase(url: string, count: number, now = Date.now())
   if (url.startsWith('sqlite:')) fillSqlite(url.slice('sqlite:'.length), count, now);
   else await fillPostgres(url, count, now);
   const store = await createStore(url);
-  while ((await indexSome(store, BATCH)) > 0);
+  while ((await indexSome(store, BATCH)) > 0) while (await mergeSome(store));
   await store.close();
   if (url.startsWith('sqlite:')) return;
   const client = new pg.Client(url);

@@ -17,7 +17,7 @@ import {
   sectionAfter,
   type Section,
 } from '../store/submissions.ts';
-import { indexSome } from '../store/search.ts';
+import { indexSome, mergeSome } from '../store/search.ts';
 import { restOf, type Store } from '../store/store.ts';
 import { findFormOf } from './find.ts';
 
@@ -99,13 +99,17 @@ const INDEX_REST = 9;
 /** So many go in one commit: a part of the index costs much less a row than many small ones. */
 const INDEX_BATCH = 200;
 
-/** A job to run every few seconds: the words of what came, and of what was there before, go into the search index. */
+/**
+ * A job to run every few seconds: the words of what came, and of what was there before, go into the search index, and after
+ * each commit its parts are merged.
+ */
 export function indexSubmissions({ store, clock }: Pick<ForgetParts, 'store' | 'clock'>): () => Promise<void> {
-  async function step(): Promise<true | undefined> {
-    return (await indexSome(store, INDEX_BATCH)) === INDEX_BATCH ? true : undefined;
+  async function step(task: 'index' | 'merge'): Promise<'index' | 'merge' | undefined> {
+    if (task === 'merge') return (await mergeSome(store)) ? 'merge' : 'index';
+    return (await indexSome(store, INDEX_BATCH)) > 0 ? 'merge' : undefined;
   }
 
-  return inRounds({ clock, every: 0, steps: STEPS, rest: INDEX_REST, start: true, step });
+  return inRounds({ clock, every: 0, steps: STEPS, rest: INDEX_REST, start: 'index', step });
 }
 
 /** For how long submissions of a form are kept; undefined where that is in a project that cannot be read just now. */

@@ -1,3 +1,4 @@
+import { sql } from 'kysely';
 import { expect, test } from 'vitest';
 import { enqueue } from '../../src/queue/enqueue.ts';
 import {
@@ -15,7 +16,7 @@ import {
 } from '../../src/store/submissions.ts';
 import { insertForm } from '../../src/store/forms.ts';
 import { endWaiting } from '../../src/store/messages.ts';
-import { indexSome } from '../../src/store/search.ts';
+import { indexSome, mergeSome } from '../../src/store/search.ts';
 import { UnmetError } from '../../src/store/store.ts';
 import {
   countInbox,
@@ -208,6 +209,30 @@ test('a search with a filter goes on behind those that it let through none of', 
     .map(({ id }) => id)
     .reverse();
   expect(ids).toEqual([...wanted, ...wanted]);
+});
+
+test('the parts of the index on SQLite are merged when that is asked for, and what is in them is found', async () => {
+  const store = await openTestStore();
+  async function parts(): Promise<number> {
+    if (store.dialect === 'postgres') return 1;
+    const { rows } = await sql<{
+      parts: number;
+    }>`select count(distinct segid) as parts from submission_index_idx`.execute(store.read);
+    return rows[0]?.parts ?? 0;
+  }
+  while (await mergeSome(store));
+  const before = await parts();
+  const rows = Array.from({ length: 120 }, (_, i) => rowAt(i));
+  await store.write(rows.flatMap((row) => [insertSubmission(row), noteToIndex({ submission: row.id })]));
+  while ((await indexSome(store, 10)) > 0);
+  expect(await parts()).toBe(store.dialect === 'sqlite' ? before + 12 : 1);
+  const found = { count: 120, isMore: false };
+  expect(await countSubmissions(store, { tenant: 'ten_1', text: 'ana' })).toEqual(found);
+  let steps = 0;
+  while (await mergeSome(store)) steps++;
+  expect(steps > 0).toBe(store.dialect === 'sqlite');
+  expect(await parts()).toBeLessThan(before + 4);
+  expect(await countSubmissions(store, { tenant: 'ten_1', text: 'ana' })).toEqual(found);
 });
 
 test('what is removed or dropped is found no more', async () => {

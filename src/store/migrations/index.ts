@@ -37,6 +37,7 @@ import { formCounts } from './0054-form-counts.ts';
 import { fillfactor } from './0055-fillfactor.ts';
 import { objects } from './0056-objects.ts';
 import { eventsByDay } from './0057-events-by-day.ts';
+import { searchMerges } from './0058-search-merges.ts';
 
 /** By name, as Kysely's migrator wants them. */
 export function migrationsFor(dialect: Dialect): Record<string, Migration> {
@@ -77,5 +78,6 @@ export function migrationsFor(dialect: Dialect): Record<string, Migration> {
     '0055-fillfactor': fillfactor(dialect),
     '0056-objects': objects(dialect),
     '0057-events-by-day': eventsByDay(dialect),
+    '0058-search-merges': searchMerges(dialect),
   };
 }
