@@ -8,7 +8,7 @@
 import type { Clock } from '../lib/clock.ts';
 import { isoTime } from '../lib/clock.ts';
 import { errorFields } from '../lib/errors.ts';
-import { timeOfId } from '../lib/ids.ts';
+import { firstId, timeOfId } from '../lib/ids.ts';
 import type { Log } from '../lib/log.ts';
 import { eventIdsSince, eventsAmong } from '../store/events.ts';
 import type { Store } from '../store/store.ts';
@@ -134,12 +134,15 @@ export function createEventStreams({
   }
 
   async function* textsOf({ permit, after, format }: StreamRequest, ended: AbortSignal): AsyncGenerator<string> {
-    yield `retry: ${RETRY_MS}\n\n`;
+    // Whoever gets no event goes on where it began, too.
+    const began = after === undefined ? `id: ${firstId('evt', clock.now())}\n` : '';
+    yield `retry: ${RETRY_MS}\n${began}\n`;
     let filter = await permit();
     if (filter === undefined) return;
     const news = new News(store, filter.tenant);
-    const gap = await news.begin(after, clock.now());
-    if (gap !== undefined) yield message({ event: 'gap', data: JSON.stringify(gap) });
+    const now = clock.now();
+    const gap = await news.begin(after, now);
+    if (gap !== undefined) yield message({ id: firstId('evt', now), event: 'gap', data: JSON.stringify(gap) });
     let permittedAt = clock.monotonic();
     let wroteAt = clock.monotonic();
     while (!ended.aborted) {

@@ -1,6 +1,7 @@
 /** What the console does while nobody looks, when the server fails, in another time zone, and without a mouse. */
 import type { Page } from 'playwright-core';
 import { expect, test } from 'vitest';
+import { firstId } from '../../src/lib/ids.ts';
 import { useBrowser } from '../harness/browser.ts';
 import { consoleLink } from '../harness/console.ts';
 import { startTestWorld } from '../harness/daemon.ts';
@@ -124,7 +125,7 @@ test('where more was missed than is sent again, the list is loaded anew', async 
     (route) =>
       route.fulfill({
         contentType: 'text/event-stream',
-        body: 'retry: 1000\nevent: gap\ndata: {"since":"2026-01-01"}\n\n',
+        body: `retry: 1000\nid: ${firstId('evt', Date.now())}\nevent: gap\ndata: {"since":"2026-01-01"}\n\n`,
       }),
     { times: 2 },
   );

@@ -156,6 +156,21 @@ test('a client that was away gets what it missed, also what was committed late',
   expect(idsOf(await again.next())).toEqual(['submission.spam']);
 });
 
+test('so does one that had got nothing yet, or only what is left out', async () => {
+  const http = await startHttp();
+  const key = await testKey(http.store, { now: Date.now() - 7_200_000 });
+  for (const after of [undefined, newId('evt', Date.now() - 3_700_000)]) {
+    const stream = await open(http, key, { after });
+    const begun = () => /^id: (.*)$/m.exec(stream.text())?.[1];
+    await expect.poll(begun).toBeDefined();
+    stream.close();
+    await happen(http.store, key.tenant, { type: 'email.delivered' });
+    const again = await open(http, key, { after: begun() });
+    expect(idsOf(await again.next())).toContain('email.delivered');
+    again.close();
+  }
+});
+
 test('who was away too long, or missed too much, is told what is left out', async () => {
   const http = await startHttp();
   const now = Date.now();
@@ -178,9 +193,9 @@ test('where nothing happens, a comment keeps the connection open', async () => {
   const clock = movedClock();
   const http = await startHttp({ clock });
   const stream = await open(http, await testKey(http.store));
-  expect(stream.text()).toBe('retry: 3000\n\n');
+  expect(stream.text()).toMatch(/^retry: 3000\nid: evt_[0-9a-z]{26}\n\n$/);
   clock.pass(20_000);
-  await expect.poll(() => stream.text(), { timeout: 5000 }).toBe('retry: 3000\n\n: heartbeat\n\n');
+  await expect.poll(() => stream.text(), { timeout: 5000 }).toMatch(/^retry: 3000\nid: .*\n\n: heartbeat\n\n$/);
 });
 
 test('it ends when its key ends, and with the server', async () => {
