@@ -175,7 +175,7 @@ export const analytics = {
     domains: 'narrow',
     summary: 'Sends events as they happen, as a stream of server-sent events.',
     description:
-      'Each message has the `id` of an event and, in `data`, the same JSON as `GET /events`. With the header `Last-Event-ID`, which browsers send when they reconnect, the stream continues after that event; events from the seconds before it may be repeated. After more than an hour, or more than 10,000 events, a message of type `gap` says what is missing: get it from `GET /events`. If nothing happens, a comment is sent every 20 seconds. The stream ends when the key or session ends, or when the client reads nothing for 30 seconds. An account can have at most 20 streams.',
+      'Each event has its `id` and, in `data`, the same JSON as `GET /events`. A new stream begins with an `id` of its own. With the last `id` in the header `Last-Event-ID`, which browsers send when they reconnect, the stream continues there; events from the seconds before may be repeated. After more than an hour, or more than 10,000 events, a message of type `gap` says what is missing: get it from `GET /events`. If nothing happens, a comment is sent every 20 seconds. The stream ends when the key or session ends, or when the client reads nothing for 30 seconds. An account can have at most 20 streams.',
     query: z.strictObject({
       types: parsed((text) => {
         const types = text.split(',').map((type) => type.trim());
